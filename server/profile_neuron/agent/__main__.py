@@ -1,0 +1,56 @@
+"""The agent's program: hello, then requests, until the wire closes or a signal ends it."""
+
+
+def main() -> None:
+    """Serve the wire on the descriptors it was started with; arguments are the path of our own packages."""
+    # Taken before any other import, which could print to it.
+    from profile_neuron.wire.stdio import MAGIC, take_over
+
+    reader, writer = take_over()
+
+    import asyncio
+    import logging
+    import signal
+    import sys
+
+    from profile_neuron import __version__
+    from profile_neuron.agent.agent import Agent
+    from profile_neuron.errors import WireError
+    from profile_neuron.wire.codec import Decoder, encode
+    from profile_neuron.wire.messages import PROTOCOL_VERSION, Hello, Message
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="agent: %(levelname)s %(message)s")
+
+    def send(message: Message) -> None:
+        frame = memoryview(encode(message))
+        while frame:
+            frame = frame[writer.write(frame) :]
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        stream = asyncio.StreamReader()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), reader)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, stream.feed_eof)
+        agent = Agent(send, sys.argv[1:])
+        decoder = Decoder()
+        try:
+            while piece := await stream.read(1 << 16):
+                for message in decoder.feed(piece):
+                    await agent.handle(message)
+        except WireError as error:
+            logging.getLogger(__name__).error("the server broke the wire: %s", error)
+        finally:
+            await agent.close()
+
+    try:
+        writer.write(MAGIC)
+        send(Hello(PROTOCOL_VERSION, "agent", __version__, sys.version.split()[0]))
+        asyncio.run(serve())
+    except BrokenPipeError:
+        # The server is gone, and with it whom to tell; everything started was ended on the way here.
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

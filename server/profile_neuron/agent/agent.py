@@ -1,0 +1,266 @@
+"""Requests from the server to one warm worker and one report, with limits; runs no user code itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import profile_neuron
+from profile_neuron.agent.child import Child
+from profile_neuron.agent.runs import make_run_folder, remove_run_folder
+from profile_neuron.core.launch import isolated_command
+from profile_neuron.core.model import Failure
+from profile_neuron.errors import HostError, ProfileNeuronError, WireError
+from profile_neuron.wire.messages import (
+    PROTOCOL_VERSION,
+    Cancel,
+    Captured,
+    Environment,
+    EnvironmentRequest,
+    Hello,
+    Message,
+    ReportDone,
+    ReportFailed,
+    RunDone,
+    RunFailed,
+    RunOutput,
+    RunProgress,
+    RunRequest,
+)
+from profile_neuron.wire.stdio import end_of_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+log = logging.getLogger(__name__)
+
+_HELLO_S = 60.0
+_ENVIRONMENT_S = 120.0
+_REPORT_S = 600.0
+# How long a finished run's last output is waited for: user code may have closed the descriptor.
+_OUTPUT_S = 1.0
+
+
+class Agent:
+    """At most one run at a time; the worker stays for the next one unless it had to be ended."""
+
+    def __init__(self, send: Callable[[Message], None], own_path: Sequence[str]) -> None:
+        self._send = send
+        self._own_path = own_path
+        self._worker: _Worker | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._run_id = ""
+        self._cancelled = False
+
+    async def handle(self, message: Message) -> None:
+        """Take up one message of the server; runs go on in a task of their own."""
+        match message:
+            case RunRequest():
+                if self._task is not None and not self._task.done():
+                    self._send(RunFailed(message.run_id, "failed", Failure("the agent is busy with another run")))
+                    return
+                self._run_id, self._cancelled = message.run_id, False
+                self._task = asyncio.create_task(self._run(message), name=f"run {message.run_id}")
+            case Cancel(run_id=run_id):
+                if run_id == self._run_id and self._task is not None and not self._task.done():
+                    self._cancelled = True
+                    await self._end_worker()
+            case EnvironmentRequest():
+                self._task = asyncio.create_task(self._environment(), name="environment")
+            case Hello():
+                pass
+            case _:
+                log.warning("a %s message is not for an agent", type(message).__name__)
+
+    async def close(self) -> None:
+        """End the run, the worker and everything that either started."""
+        self._cancelled = True
+        await self._end_worker()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self, request: RunRequest) -> None:
+        folder: Path | None = None
+        keep = request.keep
+        try:
+            folder = make_run_folder(request.run_id)
+            answer = await self._capture(replace(request, run_folder=str(folder)))
+            if isinstance(answer, Captured):
+                answer = await self._report(request, folder)
+        except (ProfileNeuronError, OSError) as error:
+            answer = RunFailed(request.run_id, "failed", Failure(str(error)))
+        except Exception as error:
+            log.exception("run %s", request.run_id)
+            answer = RunFailed(request.run_id, "failed", Failure(f"the agent failed: {error}"))
+        if self._cancelled:
+            answer = RunFailed(request.run_id, "cancelled", Failure("cancelled"))
+        if folder is not None and (not keep or isinstance(answer, RunFailed)):
+            remove_run_folder(folder)
+        self._send(answer)
+
+    async def _capture(self, request: RunRequest) -> Message:
+        worker = await self._ready_worker(request.cwd)
+        worker.run_id = request.run_id
+        try:
+            await worker.child.send(request)
+            answer = await self._await_answer(worker, request)
+            if worker.child.alive:
+                await worker.output_until_end_of(request.run_id, _OUTPUT_S)
+        finally:
+            worker.run_id = ""
+        return answer
+
+    async def _await_answer(self, worker: _Worker, request: RunRequest) -> Message:
+        loop = asyncio.get_running_loop()
+        limit_s, deadline, phase = request.limits.import_s, loop.time() + request.limits.import_s, "import"
+        while True:
+            try:
+                message = await asyncio.wait_for(worker.child.receive(), max(0.0, deadline - loop.time()))
+            except asyncio.TimeoutError:
+                await self._end_worker()
+                return _failed(request, f"timeout: {_PHASES[phase]} took longer than {limit_s:g} s; {_RAISE[phase]}")
+            except WireError as error:
+                await self._end_worker()
+                return _failed(request, f"the worker broke the wire: {error}")
+            match message:
+                case None:
+                    cause = await worker.child.ended()
+                    await worker.output_end(_OUTPUT_S)
+                    self._worker = None
+                    return _failed(request, f"crashed: the worker ended with {cause} during {_PHASES[phase]}")
+                case RunProgress():
+                    if phase == "import" and message.phase != "import":
+                        limit_s, deadline = request.limits.run_s, loop.time() + request.limits.run_s
+                    phase = message.phase
+                    self._send(message)
+                case Captured() | RunFailed():
+                    return message
+
+    async def _report(self, request: RunRequest, folder: Path) -> Message:
+        command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path, str(folder))
+        child = await Child.start(command, cwd=str(folder))
+        lines: list[str] = []
+        output = asyncio.create_task(_collect(child, lines), name="report output")
+        try:
+            while True:
+                message = await asyncio.wait_for(child.receive(), _REPORT_S)
+                match message:
+                    case RunProgress():
+                        self._send(replace(message, run_id=request.run_id))
+                    case ReportDone(costs=costs):
+                        return RunDone(request.run_id, costs, str(folder) if request.keep else "")
+                    case ReportFailed(reason=reason):
+                        return _failed(request, reason)
+                    case None:
+                        cause = await child.ended()
+                        await output
+                        return _failed(request, f"the report ended with {cause}: {lines[-1] if lines else 'no output'}")
+        except asyncio.TimeoutError:
+            return _failed(request, f"the report took longer than {_REPORT_S:g} s")
+        finally:
+            await child.end()
+            output.cancel()
+
+    async def _environment(self) -> None:
+        try:
+            worker = await self._ready_worker(str(Path.home()))
+            await worker.child.send(EnvironmentRequest())
+            message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
+        except (ProfileNeuronError, asyncio.TimeoutError) as error:
+            self._send(ReportFailed(str(error) or "the worker did not answer in time"))
+            return
+        self._send(message if isinstance(message, Environment) else ReportFailed("the worker ended early"))
+
+    async def _ready_worker(self, cwd: str) -> _Worker:
+        """The warm worker, or a new one. Raises HostError where it does not come up."""
+        if self._worker is not None and self._worker.child.alive:
+            return self._worker
+        script = Path(profile_neuron.__file__).parent / "worker" / "__main__.py"
+        child = await Child.start([sys.executable, str(script), *self._own_path], cwd)
+        worker = _Worker(child, self._send)
+        self._worker = worker
+        try:
+            hello = await asyncio.wait_for(child.receive(), _HELLO_S)
+        except (asyncio.TimeoutError, WireError) as error:
+            await self._end_worker()
+            raise HostError(f"the worker {sys.executable} did not say hello ({error or 'too slow'})") from error
+        if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
+            cause = await child.end()
+            await worker.output_end(_OUTPUT_S)
+            self._worker = None
+            said = f": {worker.last_line}" if worker.last_line else ""
+            raise HostError(f"the worker {sys.executable} could not start ({cause}){said}")
+        log.info("worker %d is ready", child.pid)
+        return worker
+
+    async def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            cause = await worker.child.end()
+            await worker.output_end(_OUTPUT_S)
+            log.info("worker %d was ended (%s)", worker.child.pid, cause)
+
+
+class _Worker:
+    """A worker process and the pump that passes its output on."""
+
+    def __init__(self, child: Child, send: Callable[[Message], None]) -> None:
+        self.child = child
+        self.run_id = ""
+        self.last_line = ""
+        self._send = send
+        self._ends: dict[str, asyncio.Event] = {}
+        self._pump = asyncio.create_task(self._pass_on(), name=f"output of worker {child.pid}")
+
+    async def output_until_end_of(self, run_id: str, limit_s: float) -> None:
+        """Wait until everything that a run printed has been passed on."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._end_event(run_id).wait(), limit_s)
+        self._ends.pop(run_id, None)
+
+    async def output_end(self, limit_s: float) -> None:
+        """Wait until the pipe closes; a process that left the group may keep it open."""
+        await asyncio.wait([self._pump], timeout=limit_s)
+        self._pump.cancel()
+
+    async def _pass_on(self) -> None:
+        async for line in self.child.output():
+            text, mark, run_id = line.partition(end_of_output(""))
+            if text or not mark:
+                self.last_line = text or self.last_line
+                self._send(RunOutput(self.run_id, text))
+            if mark:
+                self._end_event(run_id).set()
+
+    def _end_event(self, run_id: str) -> asyncio.Event:
+        return self._ends.setdefault(run_id, asyncio.Event())
+
+
+_PHASES = {
+    "import": "importing the file",
+    "inputs": "building the inputs",
+    "warm-up": "the warm-up calls",
+    "capture": "the profiled calls",
+}
+_RAISE = {
+    "import": "raise the limit with --import-timeout",
+    "inputs": "raise the limit with --timeout",
+    "warm-up": "raise the limit with --timeout",
+    "capture": "raise the limit with --timeout",
+}
+
+
+def _failed(request: RunRequest, reason: str) -> RunFailed:
+    return RunFailed(request.run_id, "failed", Failure(reason))
+
+
+async def _collect(child: Child, lines: list[str]) -> None:
+    async for line in child.output():
+        lines.append(line)

@@ -1,0 +1,425 @@
+"""The command line: run, report, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import difflib
+import hashlib
+import json
+import secrets
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profile_neuron import __version__
+from profile_neuron.core.discovery import DEFAULT_MODULES, discover
+from profile_neuron.core.project import module_place, project_root
+from profile_neuron.core.text import decode
+from profile_neuron.errors import CaptureError, ProfileNeuronError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from profile_neuron.core.model import FunctionSpec, LineCosts
+    from profile_neuron.terminal import Terminal
+    from profile_neuron.wire.messages import Environment, RunFailed, RunRequest
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_CANCELLED = 0, 1, 2, 130
+
+_DEFAULT_MOST = 100
+
+
+def main() -> None:
+    """Parse the arguments, carry out one command and exit with its code."""
+    arguments = _parser().parse_args(sys.argv[1:])
+    try:
+        code: int = arguments.command(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = EXIT_CANCELLED
+        sys.stderr.write("profile-neuron: cancelled\n")
+    except BrokenPipeError:
+        # The reader of our output has gone, as head does; there is nobody to tell.
+        sys.stderr.close()
+        code = EXIT_FAILED
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="profile-neuron",
+        description="Runs functions marked @profile_neuron and shows the time of each of their source lines.",
+        epilog="examples:\n"
+        "  profile-neuron run model.py                    all marked functions of a file\n"
+        "  profile-neuron run model.py::Block.forward     one of them\n"
+        "  profile-neuron run model.py --json > out.json  for other programs\n"
+        "  profile-neuron doctor                          what is installed, and what to do about it\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"profile-neuron {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_report(commands)
+    _add_doctor(commands)
+    return parser
+
+
+def _add_run(commands: Any) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run marked functions and print their source with the time of each line",
+        description="Runs each marked function in a worker process: imports the file, builds its inputs, calls\n"
+        "it a few times to warm up, then profiles the next calls. Times are averages per call.",
+        epilog="examples:\n"
+        "  profile-neuron run samples/rms_norm.py\n"
+        "  profile-neuron run samples/rms_norm.py::naive --ops --repeats 20\n"
+        "  profile-neuron run a.py b.py::Block.forward --json\n"
+        "  profile-neuron run model.py --keep           then: profile-neuron report FOLDER\n"
+        "\n"
+        "exit code: 0; 1 if a function failed or has no inputs; 2 if there is nothing to run",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("targets", nargs="+", metavar="FILE[::QUALNAME]", help="a Python file, or one function of it")
+    run.add_argument("--ops", action="store_true", help="also print each function's operator table")
+    run.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    run.add_argument("--device", choices=("auto", "cpu"), default="auto", help="where to run (default: auto)")
+    run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
+    run.add_argument("--keep", action="store_true", help="keep the run folders and print where they are")
+    run.add_argument("--python", default=sys.executable, metavar="PATH", help="interpreter with your torch (default: this one)")
+    run.add_argument("--root", action="append", default=[], metavar="DIR", help="another folder with project files, importable")
+    run.add_argument("--import-timeout", type=_seconds, default=300.0, metavar="S", help="limit for importing the file (300)")
+    run.add_argument("--timeout", type=_seconds, default=120.0, metavar="S", help="limit for inputs and calls (120)")
+    run.add_argument("--most", type=_positive, default=_DEFAULT_MOST, metavar="N", help=f"refuse to run more functions than this ({_DEFAULT_MOST})")
+    run.add_argument(
+        "--decorator-module",
+        action="append",
+        metavar="NAME",
+        help="module that exports the decorator, if you re-export it (profile_neuron)",
+    )
+    run.set_defaults(command=run_command)
+
+
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser(
+        "report",
+        help="print the result of a run folder again",
+        description="Reads a run folder that run --keep left and prints its result. Nothing is run.",
+        epilog="example:\n  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    report.add_argument("folder", type=Path, metavar="FOLDER", help="a run folder")
+    report.add_argument("--ops", action="store_true", help="also print the operator table")
+    report.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    report.set_defaults(command=report_command)
+
+
+def _add_doctor(commands: Any) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="show what is installed and what to do about what is not",
+        description="Asks the interpreter that would run your code what it has. Nothing of yours is run.",
+        epilog="example:\n  profile-neuron doctor --python .venv/bin/python\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    doctor.add_argument("--python", default=sys.executable, metavar="PATH", help="interpreter to ask (default: this one)")
+    doctor.set_defaults(command=doctor_command)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One function to run, with what the request needs to know of its file."""
+
+    path: Path
+    sha256: str
+    spec: FunctionSpec
+
+    @property
+    def place(self) -> str:
+        from profile_neuron.terminal import short_path
+
+        return f"{short_path(str(self.path))}:{self.spec.def_line}"
+
+
+class _TargetError(ProfileNeuronError):
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron run: exit code 0, 1 if a function failed or had no inputs, 2 if nothing can be run."""
+    from profile_neuron.terminal import Terminal
+
+    terminal = Terminal()
+    asked: list[_Asked] = []
+    problems: list[_TargetError] = []
+    for target in arguments.targets:
+        try:
+            asked += _resolve(target, tuple(arguments.decorator_module or DEFAULT_MODULES))
+        except _TargetError as error:
+            problems.append(error)
+    asked = list(dict.fromkeys(asked))
+    if not problems and len(asked) > arguments.most:
+        example = f"{arguments.targets[0].partition('::')[0]}::{asked[0].spec.qualname}"
+        problems.append(
+            _TargetError(
+                f"{len(asked)} functions are marked, and more than {arguments.most} are not run at once; name the "
+                f"ones you want, for example {example}, or raise --most",
+                EXIT_USAGE,
+            )
+        )
+    if problems:
+        for problem in problems:
+            terminal.error(str(problem))
+        return max(problem.exit_code for problem in problems)
+    try:
+        return asyncio.run(_run_all(arguments, asked, terminal))
+    except ProfileNeuronError as error:
+        terminal.error(str(error))
+        return EXIT_FAILED
+
+
+def report_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron report: exit code 0, 1 where the folder has no result or the function failed."""
+    from profile_neuron.report.files import report
+    from profile_neuron.terminal import Terminal
+
+    terminal = Terminal()
+    try:
+        costs = report(arguments.folder)
+    except CaptureError as error:
+        terminal.error(str(error))
+        return EXIT_FAILED
+    if arguments.json:
+        _print_document([_Outcome(None, costs, None, "")])
+    else:
+        terminal.result(costs, arguments.ops)
+    return EXIT_OK if costs.functions[0].state == "fresh" else EXIT_FAILED
+
+
+def doctor_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron doctor: exit code 0, 1 where functions cannot be run."""
+    from profile_neuron.terminal import Terminal
+
+    terminal = Terminal()
+    terminal.out.print(f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})")
+    try:
+        environment = asyncio.run(_environment(arguments.python))
+    except ProfileNeuronError as error:
+        terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
+        return EXIT_FAILED
+    rows = _diagnose(environment)
+    for mark, subject, finding, advice in rows:
+        terminal.out.print(f"{mark} {subject:<14}{finding}")
+        if advice:
+            terminal.out.print(f"{'':<16}→ {advice}")
+    return EXIT_FAILED if any(mark == "✗" for mark, *_ in rows) else EXIT_OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How one asked function ended."""
+
+    asked: _Asked | None
+    costs: LineCosts | None
+    failed: RunFailed | None
+    run_folder: str
+
+
+def _resolve(target: str, modules: tuple[str, ...]) -> list[_Asked]:
+    """The functions that a FILE[::QUALNAME] means. Raises _TargetError with one sentence."""
+    name, _, qualname = target.partition("::")
+    path = Path(name).absolute()
+    if not path.exists():
+        raise _TargetError(f"{name}: no such file", EXIT_USAGE)
+    if path.is_dir():
+        raise _TargetError(f"{name} is a folder; name a Python file in it", EXIT_USAGE)
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise _TargetError(f"{name} cannot be read: {error.strerror}", EXIT_USAGE) from error
+    try:
+        specs = discover(decode(source), modules, module_place(path, _exists).package)
+    except SourceError as error:
+        raise _TargetError(f"{name} does not parse: {error}", EXIT_FAILED) from error
+    if not specs:
+        raise _TargetError(
+            f"{name} has no function marked @profile_neuron; put the decorator on one "
+            f"(from {modules[0]} import profile_neuron)",
+            EXIT_USAGE,
+        )
+    if qualname:
+        found = tuple(spec for spec in specs if spec.qualname == qualname)
+        if not found:
+            close = difflib.get_close_matches(qualname, [spec.qualname for spec in specs], n=1, cutoff=0.5)
+            known = f"did you mean {name}::{close[0]}?" if close else f"it has {_listing(specs)}"
+            raise _TargetError(f"{name} has no function {qualname} marked @profile_neuron; {known}", EXIT_USAGE)
+        specs = found
+    digest = hashlib.sha256(source).hexdigest()
+    return [_Asked(path, digest, spec) for spec in specs]
+
+
+def _listing(specs: Sequence[FunctionSpec]) -> str:
+    names = list(dict.fromkeys(spec.qualname for spec in specs))
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], terminal: Terminal) -> int:
+    from profile_neuron.daemon.agent_client import AgentClient
+    from profile_neuron.daemon.hosts import LocalHost
+
+    client = await AgentClient.start(LocalHost(arguments.python))
+    outcomes = []
+    try:
+        for item in asked:
+            outcome = await _run_one(client, item, arguments, terminal)
+            outcomes.append(outcome)
+            if not arguments.json:
+                _show(outcome, arguments, terminal)
+    finally:
+        await client.close()
+    if arguments.json:
+        _print_document(outcomes)
+    good = all(outcome.costs is not None and outcome.costs.functions[0].state == "fresh" for outcome in outcomes)
+    return EXIT_OK if good else EXIT_FAILED
+
+
+async def _run_one(client: Any, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal) -> _Outcome:
+    from profile_neuron.terminal import Progress
+    from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
+
+    request = _request(asked, arguments)
+    outcome = None
+    with Progress(terminal.err, asked.spec.qualname) as progress:
+        async for message in client.run(request):
+            match message:
+                case RunProgress(phase=phase, done=done, total=total):
+                    progress.phase(phase, done, total)
+                case RunOutput(text=text):
+                    progress.interrupt()
+                    terminal.user_output(asked.spec.qualname, text)
+                case RunDone(costs=costs, run_folder=run_folder):
+                    outcome = _Outcome(asked, costs, None, run_folder)
+                case RunFailed():
+                    outcome = _Outcome(asked, None, message, "")
+    assert outcome is not None, "a run always ends with its result or its failure"
+    return outcome
+
+
+def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
+    from profile_neuron.wire.messages import Limits, RunRequest
+
+    root = project_root(asked.path, _exists)
+    here = Path.cwd()
+    # As if the file was run with python: here, unless that is somewhere unrelated to it.
+    related = asked.path.is_relative_to(here) or here.is_relative_to(root)
+    return RunRequest(
+        run_id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}",
+        path=str(asked.path),
+        sha256=asked.sha256,
+        qualname=asked.spec.qualname,
+        first_line=asked.spec.first_line,
+        def_line=asked.spec.def_line,
+        last_line=asked.spec.last_line,
+        repeats=arguments.repeats,
+        device="cpu",
+        decorator_modules=tuple(arguments.decorator_module or DEFAULT_MODULES),
+        project_roots=(str(root), *(str(Path(folder).absolute()) for folder in arguments.root)),
+        cwd=str(here if related else root),
+        limits=Limits(arguments.import_timeout, arguments.timeout),
+        keep=arguments.keep,
+    )
+
+
+def _show(outcome: _Outcome, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if outcome.costs is not None:
+        terminal.result(outcome.costs, arguments.ops)
+    elif outcome.failed is not None and outcome.asked is not None:
+        failed = outcome.failed
+        terminal.failure(outcome.asked.spec.qualname, outcome.asked.place, failed.state, failed.failure)
+    if outcome.run_folder:
+        terminal.out.print(f"run folder: {outcome.run_folder}\n")
+
+
+def _print_document(outcomes: Sequence[_Outcome]) -> None:
+    from profile_neuron.core import document
+
+    functions: list[dict[str, Any]] = []
+    device_name = "cpu"
+    for outcome in outcomes:
+        if outcome.costs is not None:
+            device_name = outcome.costs.device_name
+            functions += document.run_functions(outcome.costs, outcome.run_folder)
+        elif outcome.failed is not None and outcome.asked is not None:
+            asked, failed = outcome.asked, outcome.failed
+            functions.append(document.failed_function(str(asked.path), asked.spec, failed.state, failed.failure))
+    json.dump(document.document("cpu", device_name, functions), sys.stdout, indent=1, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+async def _environment(python: str) -> Environment:
+    from profile_neuron.daemon.agent_client import AgentClient
+    from profile_neuron.daemon.hosts import LocalHost
+
+    client = await AgentClient.start(LocalHost(python))
+    try:
+        return await client.environment()
+    finally:
+        await client.close()
+
+
+def _diagnose(environment: Environment) -> list[tuple[str, str, str, str]]:
+    """Mark, subject, finding and advice, one row each; a cross means that functions cannot be run."""
+    pip = f"{environment.executable} -m pip install"
+    version = tuple(int(part) for part in environment.python.split(".")[:2])
+    rows = [
+        ("✓", "interpreter", f"Python {environment.python} ({environment.executable})", ""),
+        ("✓", "line clock", f"sys.{environment.clock}", ""),
+    ]
+    if version >= (3, 14):
+        rows.append(("–", "", "Python 3.14 is untested", "use 3.10 to 3.13 if lines look wrong"))
+    if environment.torch is None:
+        rows.append(("✗", "torch", "not installed", f"{pip} torch==2.13.0"))
+    elif environment.torch_error:
+        advice = f"{pip} --force-reinstall torch=={environment.torch.partition('+')[0]}"
+        rows.append(("✗", "torch", f"{environment.torch}, but its import fails: {environment.torch_error}", advice))
+    else:
+        rows.append(("✓", "torch", environment.torch, ""))
+    rows += [("✓", "device", device, "") for device in environment.devices]
+    if environment.torch_neuronx is None:
+        neuron = ("–", "torch-neuronx", "not installed", "needed on a Trainium host only; times are of the CPU")
+    else:
+        neuron = (
+            "–",
+            "torch-neuronx",
+            environment.torch_neuronx,
+            "this version measures the CPU only; Neuron device time is not built yet",
+        )
+    return [*rows, neuron, ("✓", "msgpack", environment.msgpack or "the one of profile-neuron", "")]
+
+
+def _exists(path: Any) -> bool:
+    return Path(path).exists()
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return value
+
+
+if __name__ == "__main__":
+    main()

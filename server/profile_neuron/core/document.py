@@ -1,0 +1,108 @@
+"""Line costs as the JSON document that other programs read, schema 1; the README describes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from profile_neuron.core.model import DeviceKind, Failure, Frame, FunctionCosts, FunctionSpec, LineCosts, State
+
+SCHEMA = 1
+
+
+def document(device_kind: DeviceKind, device_name: str, functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The whole document around its functions."""
+    return {"schema": SCHEMA, "device": {"kind": device_kind, "name": device_name}, "functions": list(functions)}
+
+
+def run_functions(costs: LineCosts, run_folder: str = "") -> list[dict[str, Any]]:
+    """The profiled function, then the undecorated project functions that ran in its calls.
+
+    Decorated ones that it called have numbers of their own from runs of their own.
+    """
+    target, *others = costs.functions
+    first = function(target)
+    if run_folder:
+        first["run_folder"] = run_folder
+    during = f"{target.path}::{target.qualname}"
+    return [first, *({**function(other), "during": during} for other in others if not other.decorated)]
+
+
+def function(costs: FunctionCosts) -> dict[str, Any]:
+    """One function; numbers in ns, None where unknown."""
+    return {
+        "path": costs.path,
+        "qualname": costs.qualname,
+        "name": costs.name,
+        "line": costs.line,
+        "decorated": costs.decorated,
+        "state": costs.state,
+        "reason": costs.reason,
+        "frames": frames(costs.frames),
+        "calls": costs.calls,
+        "device_ns": costs.device_ns,
+        "host_ns": costs.host_ns,
+        "wall_ns": costs.wall_ns,
+        "unattributed_ns": costs.unattributed_ns,
+        "spread_ns": costs.spread_ns,
+        "lines": [
+            {
+                "line": line.line,
+                "self_ns": line.self_ns,
+                "total_ns": line.total_ns,
+                "spread_ns": line.spread_ns,
+                "operators": [{"name": item.name, "calls": _count(item.calls)} for item in line.operators],
+            }
+            for line in costs.lines
+        ],
+        "shared": [{"lines": list(group.lines), "ns": group.ns} for group in costs.shared],
+        "operators": [
+            {
+                "name": row.name,
+                "calls": _count(row.calls),
+                "self_host_ns": row.self_host_ns,
+                "device_ns": row.device_ns,
+            }
+            for row in costs.operators
+        ],
+        "warnings": list(costs.warnings),
+        "provenance": costs.provenance,
+    }
+
+
+def frames(items: Iterable[Frame]) -> list[dict[str, Any]]:
+    """Lines of a traceback, outermost first."""
+    return [
+        {"path": item.path, "line": item.line, "function": item.function, "text": item.text} for item in items
+    ]
+
+
+def _count(calls: float) -> float | int:
+    return int(calls) if calls == int(calls) else calls
+
+
+def failed_function(path: str, spec: FunctionSpec, state: State, failure: Failure) -> dict[str, Any]:
+    """A function whose run has no result."""
+    return {
+        "path": path,
+        "qualname": spec.qualname,
+        "name": None,
+        "line": spec.def_line,
+        "decorated": True,
+        "state": state,
+        "reason": failure.reason,
+        "frames": frames(failure.frames),
+        "calls": None,
+        "device_ns": None,
+        "host_ns": None,
+        "wall_ns": None,
+        "unattributed_ns": None,
+        "spread_ns": None,
+        "lines": [],
+        "shared": [],
+        "operators": [],
+        "warnings": [],
+        "provenance": "",
+    }

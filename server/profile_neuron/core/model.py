@@ -1,0 +1,259 @@
+"""The data that flows from source text to costs per line; lines are 1-based, times are nanoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FunctionKind = Literal["function", "async function", "method", "async method"]
+
+# Of the states a person sees, those that the end of a run can give.
+State = Literal["fresh", "failed", "cancelled", "noInputs"]
+
+DeviceKind = Literal["cpu", "neuron"]
+
+# What an eager operator and a compiled call have in common is that both are dispatched as one thing.
+COMPILED_REGION = "Torch-Compiled Region"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """One decorated function as text."""
+
+    qualname: str
+    kind: FunctionKind
+    # The line of our decorator, of the first decorator of any kind, of def, and of the end.
+    decorator_line: int
+    first_line: int
+    def_line: int
+    last_line: int
+    # Columns of the name on the line of def, in UTF-8 bytes as the ast module counts.
+    name_column: int
+    name_end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A place for one hint: the first line of a statement, or of several that share it."""
+
+    line: int
+    last_line: int
+    statements: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpan:
+    """One function of a file, decorated or not, with the lines of its source."""
+
+    qualname: str
+    first_line: int
+    def_line: int
+    last_line: int
+    decorated: bool
+    # Index of the enclosing function in the list this span is in; None at module or class level.
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One operator, or one of our own ranges, on one thread of the host."""
+
+    name: str
+    # Native thread id.
+    thread: int
+    start_ns: int
+    end_ns: int
+    # Rises with the start within a thread; orders events whose stamps are equal.
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The events of the profiled calls, from whichever source."""
+
+    events: tuple[Event, ...]
+    # Which file the events were read from, for the provenance of the numbers.
+    source: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A project file as it was executed."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeEntries:
+    """One code object that ran, and how often it was entered during the profiled calls."""
+
+    # Index into LineLog.files.
+    file: int
+    # First line of the code object, which for a function is that of its first decorator.
+    first_line: int
+    name: str
+    # Recursion included, resumptions not.
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A line that ran; its position in LineLog.lines is the number in the name of its ranges."""
+
+    # Index into LineLog.codes.
+    code: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineLog:
+    """What the numbers in our range names mean."""
+
+    files: tuple[SourceFile, ...]
+    codes: tuple[CodeEntries, ...]
+    lines: tuple[RunLine, ...]
+    # Native ids of the threads that ran before the first profiled call; what they do is not the function's.
+    earlier_threads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a traceback in the user's project."""
+
+    path: str
+    line: int
+    function: str
+    # The text of that line without indentation; empty where it cannot be read.
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run has no result, or only a part of one."""
+
+    # One sentence; begins with a code such as not-runnable: where there is one.
+    reason: str
+    # Outermost first; empty where no line of the project is to blame.
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What ran: versions and the device."""
+
+    python: str
+    executable: str
+    torch: str
+    device_kind: DeviceKind
+    device_name: str
+    # settrace or monitoring.
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What the worker notes beside the trace: which function ran, how, and how it ended."""
+
+    run_id: str
+    path: str
+    qualname: str
+    # Shown in place of the qualified name; the decorator's name= option.
+    name: str | None
+    def_line: int
+    first_line: int
+    # Names of the modules that export the decorator.
+    decorator_modules: tuple[str, ...]
+    # The function itself went through torch.compile, so its region has no line of its own.
+    compiled: bool
+    warmup: int
+    repeats: int
+    # Where the inputs came from, for the reader.
+    inputs: str
+    # Elapsed time of the warm-up calls after the first, which run without the profiler.
+    wall_ns: tuple[int, ...]
+    toolchain: Toolchain
+    failure: Failure | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCalls:
+    """How often an operator ran, as an average over the profiled calls."""
+
+    name: str
+    calls: float
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """Time of one line, as an average over the profiled calls."""
+
+    line: int
+    # The part with no deeper project frame, and all of it.
+    self_ns: int
+    total_ns: int
+    # Standard deviation of total_ns between the calls; None for a single call.
+    spread_ns: int | None
+    operators: tuple[OperatorCalls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGroup:
+    """Time that belongs to several lines together and is counted once."""
+
+    lines: tuple[int, ...]
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """One row of the operator table, as torch's key_averages would show it, averaged over the calls."""
+
+    name: str
+    calls: float
+    self_host_ns: int
+    # None where nothing was measured on a device.
+    device_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCosts:
+    """Costs of one function; the totals of its lines, its shared groups and the rest add up."""
+
+    path: str
+    qualname: str
+    # What the decorator's name= option says; None without it.
+    name: str | None
+    line: int
+    last_line: int
+    decorated: bool
+    state: State
+    reason: str | None
+    frames: tuple[Frame, ...]
+    # Entries during all profiled calls; None where it did not run.
+    calls: int | None
+    device_ns: int | None
+    host_ns: int | None
+    # Elapsed time of one call without the profiler, median; None where it was not taken.
+    wall_ns: int | None
+    unattributed_ns: int | None
+    spread_ns: int | None
+    lines: tuple[LineCost, ...]
+    shared: tuple[SharedGroup, ...]
+    operators: tuple[OperatorRow, ...]
+    warnings: tuple[str, ...]
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineCosts:
+    """The result of one run: the profiled function first, then the project functions that it reached."""
+
+    device_kind: DeviceKind
+    device_name: str
+    repeats: int
+    functions: tuple[FunctionCosts, ...]
+    # Source text by path, of every file that has a function here, as it was executed.
+    sources: tuple[SourceFile, ...]

@@ -1,0 +1,51 @@
+"""Numbers as short text: nanoseconds, shares and counts."""
+
+from __future__ import annotations
+
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def duration(ns: int) -> str:
+    """Three significant digits, rounded half up from integers: 2355000 gives 2.36 ms."""
+    for index, (unit_ns, unit) in enumerate(_UNITS):
+        # 999 500 ns is 1.00 ms and not 1000 µs, so the unit changes where rounding reaches four digits.
+        smaller_ns = _UNITS[index + 1][0] if index + 1 < len(_UNITS) else 1
+        if ns * 2 >= unit_ns * 2 - smaller_ns or ns >= unit_ns:
+            return f"{_significant(ns, unit_ns)} {unit}"
+    return f"{ns} ns"
+
+
+def _significant(ns: int, unit_ns: int) -> str:
+    for decimals in (2, 1, 0):
+        scaled = (2 * ns * 10**decimals + unit_ns) // (2 * unit_ns)
+        if scaled < 1000 or decimals == 0:
+            break
+    whole, fraction = divmod(scaled, 10**decimals)
+    return f"{whole}.{fraction:0{decimals}d}" if decimals else str(whole)
+
+
+def share(part: int, whole: int) -> str:
+    """Whole percent, half up; <1 % where that would be 0 %, empty where there is no whole."""
+    if whole <= 0 or part <= 0:
+        return ""
+    percent = (200 * part + whole) // (2 * whole)
+    return f"{percent} %" if percent else "<1 %"
+
+
+def operators(calls: float) -> str:
+    """A count of operators: 1 op, 3 ops, 0.67 ops."""
+    text = count(calls)
+    return f"{text} op" if text == "1" else f"{text} ops"
+
+
+def count(calls: float) -> str:
+    """An average count, whole where it is whole: 3, 0.67."""
+    return str(round(calls)) if calls == round(calls) else f"{calls:.2f}"
+
+
+def spread(deviation_ns: int | None, mean_ns: int) -> str:
+    """Standard deviation as percent of the mean: ±1.2 %; empty where it is not known."""
+    if deviation_ns is None or mean_ns <= 0:
+        return ""
+    percent = 100 * deviation_ns / mean_ns
+    return f"±{percent:.1f} %" if percent < 9.95 else f"±{percent:.0f} %"

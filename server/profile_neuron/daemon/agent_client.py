@@ -1,0 +1,150 @@
+"""One agent, from the server's side: start, hello, send, receive, end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from profile_neuron import __version__
+from profile_neuron.errors import AgentError, HostError, WireError
+from profile_neuron.wire.codec import Decoder, encode
+from profile_neuron.wire.messages import (
+    PROTOCOL_VERSION,
+    Cancel,
+    Environment,
+    EnvironmentRequest,
+    Hello,
+    Message,
+    ReportFailed,
+    RunDone,
+    RunFailed,
+    RunRequest,
+)
+from profile_neuron.wire.stdio import MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from profile_neuron.daemon.hosts import LocalHost
+
+log = logging.getLogger(__name__)
+
+_HELLO_S = 60.0
+_CLOSE_S = 5.0
+
+
+class AgentClient:
+    """A running agent; close it, or let this process end, and everything it started ends too."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._decoder = Decoder()
+        self._received: deque[Message] = deque()
+        self._log_lines: deque[str] = deque(maxlen=20)
+        self._log_task = asyncio.create_task(self._read_log(), name="agent log")
+
+    @classmethod
+    async def start(cls, host: LocalHost) -> AgentClient:
+        """Start an agent and exchange hellos. Raises HostError or AgentError where that fails."""
+        # The terminal's signals are for us; the agent ends when its wire closes.
+        options: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *host.command(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=host.cwd(),
+                **options,
+            )
+        except OSError as error:
+            raise HostError(
+                f"{host.python} cannot be started ({error.strerror or error}); name another interpreter"
+            ) from error
+        client = cls(process)
+        try:
+            await client._say_hello(host)
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    async def run(self, request: RunRequest) -> AsyncIterator[Message]:
+        """Messages of one run; the last is RunDone or RunFailed."""
+        await self._send(request)
+        while True:
+            message = await self._receive()
+            yield message
+            if isinstance(message, (RunDone, RunFailed)) and message.run_id == request.run_id:
+                return
+
+    async def cancel(self, run_id: str) -> None:
+        """Ask for the end of a run, which then answers with the state cancelled."""
+        await self._send(Cancel(run_id))
+
+    async def environment(self) -> Environment:
+        """What the worker's interpreter has. Raises AgentError where no worker comes up."""
+        await self._send(EnvironmentRequest())
+        while True:
+            message = await self._receive()
+            if isinstance(message, Environment):
+                return message
+            if isinstance(message, ReportFailed):
+                raise AgentError(message.reason)
+
+    async def close(self) -> None:
+        """Close the wire and wait for the agent to end, which ends the worker."""
+        self._stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+        except asyncio.TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        self._log_task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._log_task
+
+    async def _say_hello(self, host: LocalHost) -> None:
+        self._stdin.write(MAGIC)
+        await self._send(Hello(PROTOCOL_VERSION, "server", __version__, ""))
+        try:
+            hello = await asyncio.wait_for(self._receive(), _HELLO_S)
+        except asyncio.TimeoutError as error:
+            raise AgentError(f"the agent in {host.python} did not say hello within {_HELLO_S:g} s") from error
+        if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
+            raise AgentError(
+                f"the agent in {host.python} speaks another protocol; install profile-neuron {__version__} there"
+            )
+
+    async def _send(self, message: Message) -> None:
+        with contextlib.suppress(ConnectionError):
+            self._stdin.write(encode(message))
+            await self._stdin.drain()
+
+    async def _receive(self) -> Message:
+        while not self._received:
+            piece = await self._stdout.read(1 << 16)
+            if not piece:
+                await asyncio.wait([self._log_task], timeout=1.0)
+                said = f": {self._log_lines[-1]}" if self._log_lines else ""
+                raise AgentError(f"the agent ended early{said}")
+            try:
+                self._received.extend(self._decoder.feed(piece))
+            except WireError as error:
+                raise AgentError(f"the agent sent something that is not a message: {error}") from error
+        return self._received.popleft()
+
+    async def _read_log(self) -> None:
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            text = line.decode("utf-8", "replace").rstrip()
+            self._log_lines.append(text)
+            log.debug("%s", text)

@@ -1,0 +1,1 @@
+"""Run folder in, line costs out, in a process of its own."""

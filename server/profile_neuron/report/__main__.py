@@ -1,0 +1,32 @@
+"""The report's program: a run folder in, one message with its line costs out, on a private wire."""
+
+
+def main() -> None:
+    """Report on the run folder that the first argument names."""
+    # Taken before any other import, which could print to it.
+    from profile_neuron.wire.stdio import MAGIC, take_over
+
+    _, writer = take_over()
+
+    import sys
+    from pathlib import Path
+
+    from profile_neuron.errors import ProfileNeuronError
+    from profile_neuron.report.files import report
+    from profile_neuron.wire.codec import encode
+    from profile_neuron.wire.messages import Message, ReportDone, ReportFailed, RunProgress
+
+    def send(message: Message) -> None:
+        frame = memoryview(encode(message))
+        while frame:
+            frame = frame[writer.write(frame) :]
+
+    writer.write(MAGIC)
+    try:
+        send(ReportDone(report(Path(sys.argv[1]), lambda phase: send(RunProgress("", phase)))))
+    except (ProfileNeuronError, RecursionError, MemoryError) as error:
+        send(ReportFailed(str(error) or type(error).__name__))
+
+
+if __name__ == "__main__":
+    main()

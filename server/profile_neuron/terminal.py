@@ -1,0 +1,241 @@
+"""What the command line prints: annotated source, failures, operator tables, progress, the doctor's list."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from profile_neuron.core import units
+from profile_neuron.core.text import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.status import Status
+
+    from profile_neuron.core.model import Failure, FunctionCosts, LineCost, LineCosts, State
+
+# Columns before the source: line, time, share, spread, operators.
+_WIDTHS = (6, 10, 7, 8, 6)
+_HOT_SHARE = 0.1
+
+
+class Terminal:
+    """Results on one stream, everything that passes by on the other."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def error(self, sentence: str) -> None:
+        """One sentence about what went wrong."""
+        self.err.print(Text.assemble(("profile-neuron: ", "bold red"), sentence))
+
+    def note(self, sentence: str) -> None:
+        """One sentence that a reader may want and a program does not."""
+        self.err.print(Text(sentence, style="dim"))
+
+    def user_output(self, title: str, text: str) -> None:
+        """A line that user code printed, marked with the function that ran."""
+        self.err.print(Text.assemble((f"{title} │ ", "dim"), _printable(text)))
+
+    def result(self, costs: LineCosts, show_operators: bool) -> None:
+        """The profiled function with its lines, then the project functions that took part of its time."""
+        sources = {source.path: split_lines(source.text) for source in costs.sources}
+        target, *others = costs.functions
+        self._function(target, sources.get(target.path, []), costs.device_kind, None)
+        if show_operators:
+            self._operators(target, costs.device_kind)
+        for other in others:
+            if other.host_ns and other.lines:
+                self._function(other, sources.get(other.path, []), costs.device_kind, target)
+        self._print("")
+
+    def failure(self, title: str, place: str, state: State, failure: Failure) -> None:
+        """A run without a result."""
+        self._print(Text.assemble((title, "bold"), ("  " + place, "dim")))
+        self._reason(state, failure.reason, failure.frames)
+        self._print("")
+
+    def _function(
+        self, costs: FunctionCosts, source: Sequence[str], device: str, caller: FunctionCosts | None
+    ) -> None:
+        self._print(
+            Text.assemble(
+                (costs.name or costs.qualname, "bold"),
+                (f"  {short_path(costs.path)}:{costs.line}", "dim"),
+                (f"  called by {caller.name or caller.qualname}" if caller else "", "dim"),
+            )
+        )
+        self._print(_headline(costs, device))
+        if costs.state != "fresh":
+            self._reason(costs.state, costs.reason or "", costs.frames)
+        if costs.lines:
+            self._lines(costs, source, device)
+        for warning in costs.warnings:
+            self._print(Text(f"note: {warning}", style="dim"))
+
+    def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str) -> None:
+        by_line = {line.line: line for line in costs.lines}
+        last = min(costs.last_line, len(source))
+        first = costs.line
+        self._print(_row(("line", device, "share", "spread", "ops"), Text(""), "dim"))
+        highlighted = _highlight([_printable(line.expandtabs(4)) for line in source[first - 1 : last]])
+        width = max((len(code) for number, code in enumerate(highlighted, first) if number in by_line), default=0)
+        for number, code in enumerate(highlighted, first):
+            line = by_line.get(number)
+            if line is None:
+                self._print(_row((str(number), "", "", "", ""), code, "dim"))
+            else:
+                self._print(_line_row(line, costs, code, min(width, 72)))
+        rest = costs.unattributed_ns or 0
+        if rest:
+            whole = costs.host_ns or 0
+            cells = ("", units.duration(rest), units.share(rest, whole), "", "")
+            self._print(_row(cells, Text("unattributed", style="italic"), ""))
+
+    def _operators(self, costs: FunctionCosts, device: str) -> None:
+        if not costs.operators:
+            return
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        table.add_column("operator", overflow="fold")
+        for heading in ("calls", "self cpu", "device", "share"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        whole = sum(row.self_host_ns for row in costs.operators)
+        for row in costs.operators:
+            table.add_row(
+                Text(_printable(row.name)),
+                units.count(row.calls),
+                units.duration(row.self_host_ns),
+                "–" if row.device_ns is None else units.duration(row.device_ns),
+                units.share(row.self_host_ns, whole),
+            )
+        self._print("")
+        self.out.print(table)
+
+    def _reason(self, state: State, reason: str, frames: Sequence[object]) -> None:
+        title = {"failed": "failed", "noInputs": "no inputs", "cancelled": "cancelled"}.get(state, state)
+        style = "yellow" if state == "noInputs" else "red"
+        self._print(Text.assemble((f"{title}: ", style), _printable(reason)))
+        for frame in frames:
+            self._frame(frame)
+
+    def _frame(self, frame: object) -> None:
+        from profile_neuron.core.model import Frame
+
+        assert isinstance(frame, Frame)
+        function = f" in {frame.function}" if frame.function else ""
+        self._print(Text(f"  {short_path(frame.path)}:{frame.line}{function}", style="dim"))
+        if frame.text:
+            self._print(Text(f"    {_printable(frame.text)}"))
+
+    def _print(self, text: Text | str) -> None:
+        self.out.print(text, soft_wrap=True)
+
+
+class Progress:
+    """The phase of the run that is on: a moving line on a terminal, words one after the other elsewhere."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._title = title
+        self._started = time.monotonic()
+        self._phase = ""
+        self._status: Status | None = None
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._status = self._console.status(f"{self._title}: starting")
+            self._status.start()
+        else:
+            self._console.print(f"{self._title}:", end="")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        seconds = time.monotonic() - self._started
+        if self._status is not None:
+            self._status.stop()
+        else:
+            self._console.print(f" ({seconds:.1f} s)")
+
+    def phase(self, phase: str, done: int, total: int) -> None:
+        """The run is in a phase, and has made so many of its calls."""
+        if self._status is not None:
+            calls = f" {done + 1}/{total}" if total else ""
+            seconds = time.monotonic() - self._started
+            self._status.update(f"{self._title}: {phase}{calls} · {seconds:.0f} s")
+        elif phase != self._phase:
+            self._console.print(f" {phase}", end="")
+        self._phase = phase
+
+    def interrupt(self) -> None:
+        """Something else is about to be printed on the same stream."""
+        if self._status is None:
+            self._console.print()
+            self._phase = ""
+
+
+def _headline(costs: FunctionCosts, device: str) -> Text:
+    if costs.host_ns is None:
+        return Text("")
+    parts = []
+    if costs.host_ns:
+        parts.append(f"{device} {units.duration(costs.host_ns)} {units.spread(costs.spread_ns, costs.host_ns)}".strip())
+    if costs.wall_ns is not None:
+        parts.append(f"wall {units.duration(costs.wall_ns)}")
+    if costs.calls:
+        parts.append(f"{costs.calls} calls" if costs.calls != 1 else "1 call")
+    return Text(" · ".join(parts))
+
+
+def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int) -> Text:
+    whole = costs.host_ns or 0
+    calls = sum(item.calls for item in line.operators)
+    cells = (
+        str(line.line),
+        units.duration(line.total_ns),
+        units.share(line.total_ns, whole),
+        units.spread(line.spread_ns, line.total_ns),
+        units.count(calls) if calls else "",
+    )
+    names = ", ".join(
+        item.name if item.calls == 1 else f"{item.name} ×{units.count(item.calls)}" for item in line.operators
+    )
+    padded = code.copy()
+    padded.append(" " * (max(0, width - len(code)) + 2))
+    padded.append(names, style="dim")
+    return _row(cells, padded, "bold" if whole and line.total_ns >= _HOT_SHARE * whole else "")
+
+
+def _row(cells: Sequence[str], code: Text, style: str) -> Text:
+    numbers = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    row = Text.assemble((numbers, style), ("  │ ", "dim"), code)
+    row.rstrip()
+    return row
+
+
+def _highlight(lines: Sequence[str]) -> list[Text]:
+    syntax = Syntax("", "python", theme="ansi_dark", background_color="default")
+    text = syntax.highlight("\n".join(lines))
+    found = list(text.split("\n", allow_blank=True))[: len(lines)]
+    return found + [Text("")] * (len(lines) - len(found))
+
+
+def _printable(text: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(char if char.isprintable() or char == "\t" else "·" for char in text)
+
+
+def short_path(path: str) -> str:
+    """Relative to the working directory where the file lies below it."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return path.replace(os.path.expanduser("~") + os.sep, "~" + os.sep, 1) if path.startswith("/") else path  # noqa: PTH111

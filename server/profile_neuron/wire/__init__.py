@@ -1,0 +1,1 @@
+"""Messages between the processes, their encoding, and the descriptors they travel on."""

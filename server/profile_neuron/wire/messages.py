@@ -1,0 +1,186 @@
+"""Every message between server, agent, worker and report, and the protocol's version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profile_neuron.core.model import DeviceKind, Failure, Frame, LineCosts, State
+
+PROTOCOL_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message in each direction."""
+
+    protocol: int
+    # agent, worker, report or server.
+    role: str
+    # Version of this package and of the interpreter that speaks.
+    package: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long the parts of a run may take."""
+
+    import_s: float
+    run_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The wish to profile one function once."""
+
+    run_id: str
+    # Absolute path as the user spells it, and the hash of the bytes that the request is about.
+    path: str
+    sha256: str
+    # The definition, as discovery found it.
+    qualname: str
+    first_line: int
+    def_line: int
+    last_line: int
+    # Overrides the decorator's option; None leaves it.
+    repeats: int | None
+    device: DeviceKind
+    # Where the decorator is exported.
+    decorator_modules: tuple[str, ...]
+    # Folders whose files count as the project's; the first is the file's own project.
+    project_roots: tuple[str, ...]
+    # Working directory of the run.
+    cwd: str
+    limits: Limits
+    # Empty on the way to the agent, which makes the folder.
+    run_folder: str = ""
+    # The folder is to be left in place after the run.
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Ends a run, wherever it is."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRequest:
+    """Asks what the worker's interpreter has; nothing of the user's is run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the worker's interpreter has; None where a package is absent."""
+
+    python: str
+    executable: str
+    platform: str
+    torch: str | None
+    # Why torch could not be imported; empty where it could or is absent.
+    torch_error: str
+    torch_neuronx: str | None
+    msgpack: str | None
+    # settrace or monitoring.
+    clock: str
+    # Type and name of each device that torch sees, the CPU first.
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """A run entered a phase, or made a call in it."""
+
+    run_id: str
+    # import, inputs, warm-up, capture, read, attribute.
+    phase: str
+    # Calls made and to be made in this phase; both 0 where that says nothing.
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutput:
+    """Lines that user code, or what it started, printed during a run."""
+
+    # Empty where no run was on.
+    run_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The worker has left a capture in the run folder."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunDone:
+    """A run has a result; a function that raised has one too."""
+
+    run_id: str
+    costs: LineCosts
+    # Empty where the folder was not kept.
+    run_folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    """A run has no result."""
+
+    run_id: str
+    # failed, cancelled or noInputs.
+    state: State
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFailed:
+    """The report could not make a result of a run folder."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDone:
+    """The report's result."""
+
+    costs: LineCosts
+
+
+Message = (
+    Hello
+    | RunRequest
+    | Cancel
+    | EnvironmentRequest
+    | Environment
+    | RunProgress
+    | RunOutput
+    | Captured
+    | RunDone
+    | RunFailed
+    | ReportDone
+    | ReportFailed
+)
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Cancel",
+    "Captured",
+    "Environment",
+    "EnvironmentRequest",
+    "Failure",
+    "Frame",
+    "Hello",
+    "Limits",
+    "Message",
+    "ReportDone",
+    "ReportFailed",
+    "RunDone",
+    "RunFailed",
+    "RunOutput",
+    "RunProgress",
+    "RunRequest",
+]

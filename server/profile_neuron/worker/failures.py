@@ -1,0 +1,60 @@
+"""What user code raised, as data: one sentence and the lines of the project that led to it."""
+
+from __future__ import annotations
+
+import linecache
+from typing import TYPE_CHECKING
+
+from profile_neuron.core.model import Failure, Frame, State
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from types import TracebackType
+
+_MESSAGE_LIMIT = 300
+# A recursion shows its start and its end.
+_FRAME_LIMIT = 16
+
+
+class RunStopped(Exception):
+    """A run that cannot go on, with the state it ends in."""
+
+    def __init__(self, state: State, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.state = state
+        self.failure = failure
+
+
+def failure_of(error: BaseException, project: Container[str]) -> Failure:
+    """The error's type and first line, and the frames of it that lie in the project, outermost first."""
+    frames = _frames(error.__traceback__, project)
+    if isinstance(error, SyntaxError) and error.filename in project and error.lineno:
+        text = (error.text or "").strip() or linecache.getline(error.filename or "", error.lineno).strip()
+        frames.append(Frame(error.filename or "", error.lineno, "", text))
+    if len(frames) > _FRAME_LIMIT:
+        frames = frames[: _FRAME_LIMIT // 2] + frames[-_FRAME_LIMIT // 2 :]
+    return Failure(describe(error), tuple(frames))
+
+
+def describe(error: BaseException) -> str:
+    """Type and first line of the message, as the last line of a traceback has it."""
+    name = type(error).__name__
+    try:
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:  # noqa: BLE001 - the user's own __str__ may raise anything
+        message = "(its message cannot be shown)"
+    first = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    if len(first) > _MESSAGE_LIMIT:
+        first = f"{first[:_MESSAGE_LIMIT]}…"
+    return f"{name}: {first}" if first else name
+
+
+def _frames(trace: TracebackType | None, project: Container[str]) -> list[Frame]:
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename in project:
+            text = linecache.getline(code.co_filename, trace.tb_lineno).strip()
+            frames.append(Frame(code.co_filename, trace.tb_lineno, code.co_name, text))
+        trace = trace.tb_next
+    return frames

@@ -1,0 +1,287 @@
+"""One run in the worker: import, inputs, warm-up, profiled calls, and the capture they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import sys
+import sysconfig
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import profile_neuron
+from profile_neuron.core import run_folder
+from profile_neuron.core.model import (
+    CodeEntries,
+    Failure,
+    LineLog,
+    RunLine,
+    RunRecord,
+    SourceFile,
+    Toolchain,
+)
+from profile_neuron.core.plain import to_plain
+from profile_neuron.core.project import ProjectFiles
+from profile_neuron.core.text import decode
+from profile_neuron.errors import SourceError
+from profile_neuron.worker import torch_host
+from profile_neuron.worker.failures import RunStopped, describe, failure_of
+from profile_neuron.worker.line_clock import LineClock, default_clock
+from profile_neuron.worker.loader import (
+    Loader,
+    Target,
+    arguments,
+    check_arguments,
+    find_inputs,
+    find_mark,
+    find_target,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from profile_neuron.wire.messages import RunRequest
+
+    Report = Callable[[str, int, int], None]
+
+_SCHEMA = run_folder.SCHEMA
+
+
+def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None:
+    """Profile one function and leave its capture in the request's run folder.
+
+    report gets the phase, and the calls made and to be made in it. Raises RunStopped where there is nothing
+    to capture.
+    """
+    project = project_files(request)
+    report("import", 0, 0)
+    source = _saved_bytes(request)
+    torch_host.forget_compiled_code()
+    try:
+        module = loader.load(request, source, project)
+    except BaseException as error:
+        raise RunStopped("failed", failure_of(error, project)) from error
+    mark = find_mark(loader.marks, request)
+    report("inputs", 0, 0)
+    try:
+        target = find_target(module, mark, request)
+        factory, inputs_source = find_inputs(module, target, request)
+        build = _inputs_builder(factory, target, request, inputs_source)
+        built = build()
+    except RunStopped:
+        raise
+    except BaseException as error:
+        raise RunStopped("failed", failure_of(error, project)) from error
+    _Capture(request, loader, project, torch, target, inputs_source).take(
+        build if mark.options.fresh else lambda: built, report
+    )
+
+
+def project_files(request: RunRequest) -> ProjectFiles:
+    """Which files count as the user's own in this interpreter."""
+    folders = sysconfig.get_paths()
+    excluded = {folders[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    excluded.add(str(Path(profile_neuron.__file__).parent))
+    return ProjectFiles(request.project_roots, excluded, lambda path: Path(path).exists())
+
+
+def _saved_bytes(request: RunRequest) -> bytes:
+    try:
+        source = Path(request.path).read_bytes()
+    except OSError as error:
+        reason = f"{request.path} cannot be read: {error.strerror or error}"
+        raise RunStopped("failed", Failure(reason)) from error
+    if hashlib.sha256(source).hexdigest() != request.sha256:
+        raise RunStopped("failed", Failure(f"{request.path} changed since the run was asked for; run it again"))
+    return source
+
+
+def _inputs_builder(
+    factory: Callable[[], object] | None, target: Target, request: RunRequest, source: str
+) -> Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]:
+    def build() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = arguments(factory()) if factory is not None else ((), {})
+        check_arguments(target, args, kwargs, request, source)
+        return args, kwargs
+
+    return build
+
+
+class _Capture:
+    """The calls of one function, before and inside the profiler window, and the files they leave."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        loader: Loader,
+        project: ProjectFiles,
+        torch: str,
+        target: Target,
+        inputs_source: str,
+    ) -> None:
+        self._request = request
+        self._loader = loader
+        self._project = project
+        self._torch = torch
+        self._target = target
+        self._inputs_source = inputs_source
+        self._repeats = request.repeats or target.options.repeats
+        self._failure: Failure | None = None
+        self._warnings: list[str] = []
+        self._wall_ns: list[int] = []
+
+    def take(self, inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], report: Report) -> None:
+        """Make all calls and write the run folder."""
+        warmup = self._target.options.warmup
+        # The last warm-up call is made under the profiler and the clock, whose own first steps cost time.
+        for number in range(warmup - 1):
+            report("warm-up", number, warmup)
+            elapsed_ns = self._call(inputs())
+            if self._failure is not None:
+                # The profiled calls will show where it comes from; warming up an error is in vain.
+                break
+            if number > 0:
+                self._wall_ns.append(elapsed_ns)
+        earlier_threads = tuple(
+            thread.native_id for thread in threading.enumerate() if thread.native_id is not None
+        )
+        window = torch_host.window()
+        clock = default_clock()(torch_host.range_opener(), self._project)
+        with window:
+            clock.start()
+            try:
+                if warmup and self._failure is None:
+                    report("warm-up", warmup - 1, warmup)
+                    self._call_under(clock, inputs(), None)
+                self._profile(clock, inputs, report)
+            finally:
+                clock.stop()
+        if clock.broken:
+            self._warnings.append(
+                "the function used a profiler of its own; lines after that point may be missing"
+            )
+        if not window.all_threads:
+            self._warnings.append("this torch records only the calling thread; work in other threads is missing")
+        folder = Path(self._request.run_folder)
+        (folder / run_folder.OPERATORS).write_bytes(window.operator_table())
+        window.export(str(folder / run_folder.TRACE))
+        _write_json(folder / run_folder.LINES, self._line_log(clock, earlier_threads))
+        _write_json(folder / run_folder.RECORD, self._record(clock))
+
+    def _profile(
+        self, clock: LineClock, inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], report: Report
+    ) -> None:
+        for number in range(self._repeats):
+            report("capture", number, self._repeats)
+            self._call_under(clock, inputs(), number)
+
+    def _call_under(
+        self, clock: LineClock, built: tuple[tuple[Any, ...], dict[str, Any]], number: int | None
+    ) -> None:
+        with clock.call(number):
+            self._call(built)
+        if not clock.still_installed():
+            self._warnings.append(
+                "the function installed a trace function of its own; lines after that point are missing"
+            )
+            clock.stop()
+            clock.start()
+
+    def _call(self, built: tuple[tuple[Any, ...], dict[str, Any]]) -> int:
+        """Call once, use the result up, and give the elapsed time; an error is kept and not raised."""
+        args, kwargs = built
+        started_ns = time.perf_counter_ns()
+        try:
+            with torch_host.gradient_mode(self._target.options.grad):
+                use_up(self._target.call(*args, **kwargs), self._target.function)
+        except BaseException as error:
+            if self._failure is None:
+                self._failure = failure_of(error, self._project)
+        return time.perf_counter_ns() - started_ns
+
+    def _line_log(self, clock: LineClock, earlier_threads: tuple[int, ...]) -> LineLog:
+        codes: dict[int, int] = {}
+        # The function's own file is there even if none of its lines ran, as in compiled code.
+        files: dict[str, int] = {self._request.path: 0}
+        entries = []
+        entered = clock.entries()
+        counts = {id(code): count for code, count in entered}
+        for code in [*(code for code, _ in clock.lines), *(code for code, _ in entered)]:
+            if id(code) in codes:
+                continue
+            codes[id(code)] = len(entries)
+            file = files.setdefault(code.co_filename, len(files))
+            entries.append(CodeEntries(file, code.co_firstlineno, code.co_name, counts.get(id(code), 0)))
+        return LineLog(
+            files=tuple(SourceFile(path, self._source(path)) for path in files),
+            lines=tuple(RunLine(codes[id(code)], line) for code, line in clock.lines),
+            codes=tuple(entries),
+            earlier_threads=earlier_threads,
+        )
+
+    def _source(self, path: str) -> str:
+        source = self._loader.executed.get(path)
+        try:
+            return decode(source if source is not None else Path(path).read_bytes())
+        except (OSError, SourceError) as error:
+            self._warnings.append(f"{path} cannot be shown: {error}")
+            return ""
+
+    def _record(self, clock: LineClock) -> RunRecord:
+        request, target = self._request, self._target
+        return RunRecord(
+            run_id=request.run_id,
+            path=request.path,
+            qualname=request.qualname,
+            name=target.options.name,
+            def_line=request.def_line,
+            first_line=request.first_line,
+            decorator_modules=request.decorator_modules,
+            compiled=any(torch_host.is_compiled(item) for item in target.wrapped),
+            warmup=target.options.warmup,
+            repeats=self._repeats,
+            inputs=self._inputs_source,
+            wall_ns=tuple(self._wall_ns),
+            toolchain=Toolchain(
+                python=sys.version.split()[0],
+                executable=sys.executable,
+                torch=self._torch,
+                device_kind="cpu",
+                device_name=torch_host.devices()[0],
+                clock=clock.name,
+            ),
+            failure=self._failure,
+            warnings=tuple(dict.fromkeys(self._warnings)),
+        )
+
+
+def use_up(result: object, function: object) -> None:
+    """Await a coroutine, exhaust a generator: until then the function has not run to its end."""
+    if inspect.iscoroutine(result):
+        asyncio.run(_discard(result))
+    elif inspect.isasyncgen(result) and inspect.isasyncgenfunction(function):
+        asyncio.run(_exhaust(result))
+    elif inspect.isgenerator(result) and inspect.isgeneratorfunction(function):
+        for _ in result:
+            pass
+
+
+async def _discard(awaitable: Any) -> None:
+    # The task's own result is None, since asyncio formats it, and formatting a tensor runs operators.
+    await awaitable
+
+
+async def _exhaust(values: Any) -> None:
+    async for _ in values:
+        pass
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps({"schema": _SCHEMA, **to_plain(value)}), encoding="utf-8", errors="surrogatepass")
+
+
+__all__ = ["describe", "project_files", "run", "use_up"]

@@ -1,0 +1,161 @@
+"""The worker's conversation with its agent: hello, then one request at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.machinery
+import importlib.metadata
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+from profile_neuron import __version__
+from profile_neuron.core.model import Failure
+from profile_neuron.wire.codec import Decoder, encode
+from profile_neuron.wire.messages import (
+    PROTOCOL_VERSION,
+    Captured,
+    Environment,
+    EnvironmentRequest,
+    Hello,
+    Message,
+    RunFailed,
+    RunProgress,
+    RunRequest,
+)
+from profile_neuron.wire.stdio import MAGIC, end_of_output
+from profile_neuron.worker import runner, torch_host
+from profile_neuron.worker.failures import RunStopped, describe
+from profile_neuron.worker.line_clock import default_clock
+from profile_neuron.worker.loader import Loader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_READ_BYTES = 1 << 16
+
+
+def serve(reader: BinaryIO, writer: BinaryIO) -> None:
+    """Answer requests until the agent closes the wire."""
+    session = _Session(writer)
+    writer.write(MAGIC)
+    session.send(Hello(PROTOCOL_VERSION, "worker", __version__, platform.python_version()))
+    # No .pyc beside the user's files; what is imported of the project is compiled anew for each run.
+    sys.dont_write_bytecode = True
+    for message in _messages(reader):
+        if isinstance(message, RunRequest):
+            session.run(message)
+        elif isinstance(message, EnvironmentRequest):
+            session.send(environment())
+
+
+def _messages(reader: BinaryIO) -> Iterator[Message]:
+    decoder = Decoder()
+    while piece := reader.read(_READ_BYTES):
+        yield from decoder.feed(piece)
+
+
+class _Session:
+    def __init__(self, writer: BinaryIO) -> None:
+        self._writer = writer
+        self._loader = Loader()
+        # None until torch was imported; it is imported once and kept.
+        self._torch: str | None = None
+
+    def send(self, message: Message) -> None:
+        frame = memoryview(encode(message))
+        while frame:
+            frame = frame[self._writer.write(frame) :]
+
+    def run(self, request: RunRequest) -> None:
+        """Carry out one request; whatever happens, exactly one Captured or RunFailed answers it."""
+        try:
+            self._run(request)
+        except RunStopped as stopped:
+            answer: Message = RunFailed(request.run_id, stopped.state, stopped.failure)
+        else:
+            answer = Captured(request.run_id)
+        flush_output()
+        with contextlib.suppress(OSError):
+            os.write(2, f"{end_of_output(request.run_id)}\n".encode())
+        self.send(answer)
+
+    def _run(self, request: RunRequest) -> None:
+        def report(phase: str, done: int, total: int) -> None:
+            self.send(RunProgress(request.run_id, phase, done, total))
+
+        if self._torch is None:
+            report("import", 0, 0)
+            self._torch = _import_torch()
+        os.chdir(request.cwd)
+        give_back_names([*request.project_roots, os.path.dirname(request.path)])  # noqa: PTH120
+        runner.run(request, self._loader, self._torch, report)
+
+
+def _import_torch() -> str:
+    """Import torch and use its profiler once, before the project's folders are on the path."""
+    # Otherwise the profiler's library prints two lines into the user's output at each use.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    try:
+        version = torch_host.torch_version()
+        torch_host.warm_profiler()
+    except BaseException as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            reason = f"{sys.executable} has no torch; install it with: {sys.executable} -m pip install torch==2.13.0"
+        else:
+            reason = f"torch cannot be imported by {sys.executable} ({describe(error)}); reinstall it there"
+        raise RunStopped("failed", Failure(f"not-runnable: {reason}")) from error
+    return version
+
+
+def give_back_names(folders: list[str]) -> None:
+    """Let the project's own module of the name of one that only we needed be imported under that name."""
+    if importlib.machinery.PathFinder.find_spec("msgpack", folders) is not None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "msgpack"]:
+            del sys.modules[name]
+
+
+def flush_output() -> None:
+    """Send on what Python and C still hold back of the run's output."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    try:
+        ctypes.CDLL(None).fflush(None)
+    except (OSError, AttributeError, TypeError):
+        return
+
+
+def environment() -> Environment:
+    """What this interpreter has, for the doctor."""
+    torch_error = ""
+    torch = _version("torch")
+    devices: tuple[str, ...] = ()
+    if torch is not None:
+        try:
+            torch = torch_host.torch_version()
+            devices = torch_host.devices()
+        except BaseException as error:  # noqa: BLE001 - a broken installation may raise anything
+            torch_error = describe(error)
+    return Environment(
+        python=platform.python_version(),
+        executable=sys.executable,
+        platform=platform.platform(),
+        torch=torch,
+        torch_error=torch_error,
+        torch_neuronx=_version("torch-neuronx"),
+        msgpack=_version("msgpack"),
+        clock=default_clock().name,
+        devices=devices,
+    )
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,162 @@
+"""torch on the host: profiler windows, the operator table, gradient mode, and ranges for the line clock.
+
+One of the two files that import torch, each time inside the function that needs it: a worker without
+torch must still be able to say so.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from profile_neuron.core.run_folder import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from profile_neuron.worker.line_clock import Range
+
+
+def torch_version() -> str:
+    """Imports torch. Raises what its import raises."""
+    import torch
+
+    return str(torch.__version__)
+
+
+def devices() -> tuple[str, ...]:
+    """Type and name of each device that torch can use, the CPU first."""
+    import platform
+
+    import torch
+
+    found = [f"cpu ({platform.processor() or platform.machine()})"]
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None and accelerator.is_available():
+        kind = accelerator.current_accelerator()
+        found.append(f"{kind.type} ({accelerator.device_count()})")
+    return tuple(found)
+
+
+def warm_profiler() -> None:
+    """Use the profiler once: its first use imports a large part of torch and takes about a second."""
+    with window():
+        pass
+
+
+def range_opener() -> Callable[[str], Range]:
+    """What opens a profiler range by name; the fast, private one where this torch has it."""
+    try:
+        from torch._C._profiler import _RecordFunctionFast
+
+        with _RecordFunctionFast("probe"):
+            return _RecordFunctionFast
+    except (ImportError, TypeError, RuntimeError):
+        return _ReusableRange
+
+
+class _ReusableRange:
+    """torch.profiler.record_function, made anew on each entry since it cannot be entered twice."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open: list[Any] = []
+
+    def __enter__(self) -> None:
+        from torch.profiler import record_function
+
+        opened = record_function(self._name)
+        opened.__enter__()
+        self._open.append(opened)
+
+    def __exit__(self, *error: object) -> None:
+        self._open.pop().__exit__(None, None, None)
+
+
+class Window:
+    """One profiled part: what torch.profiler recorded between entering and leaving it."""
+
+    def __init__(self) -> None:
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+
+        options: dict[str, Any] = {}
+        try:
+            # Without it operators of threads that user code starts are not recorded at all.
+            options["experimental_config"] = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        except (AttributeError, TypeError):
+            self.all_threads = False
+        else:
+            self.all_threads = True
+        self._profile = profile(activities=[ProfilerActivity.CPU], **options)
+
+    def __enter__(self) -> Window:
+        self._profile.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._profile.__exit__(None, None, None)
+
+    def operator_table(self) -> bytes:
+        """Operators and ranges as JSON: names once, then name, thread, start, duration and order per event.
+
+        Start in nanoseconds since the epoch. Taken from the profiler's own result, since building
+        prof.events() costs ten times as much.
+        """
+        results = self._profile.profiler.kineto_results
+        names: dict[str, int] = {}
+        rows = [
+            (
+                names.setdefault(event.name(), len(names)),
+                event.device_resource_id(),
+                event.start_ns(),
+                event.duration_ns(),
+                event.correlation_id(),
+            )
+            for event in results.events()
+            if event.activity_type() == "cpu_op" or event.name().startswith("pn.")
+        ]
+        table = {"schema": SCHEMA, "source": "torch.profiler", "names": list(names), "events": rows}
+        return json.dumps(table, separators=(",", ":")).encode()
+
+    def export(self, path: str) -> None:
+        """Write torch's own trace.json."""
+        self._profile.export_chrome_trace(path)
+
+    def key_averages(self) -> Iterator[tuple[str, int, float]]:
+        """Name, calls and self CPU time in µs as torch itself sums them up; for tests, slow on long traces."""
+        for row in self._profile.key_averages():
+            yield row.key, row.count, row.self_cpu_time_total
+
+
+def window() -> Window:
+    """A new profiler window over the CPU and all threads."""
+    return Window()
+
+
+def no_grad() -> AbstractContextManager[Any]:
+    """The mode that the decorator's grad=False asks for."""
+    import torch
+
+    return torch.no_grad()
+
+
+def gradient_mode(grad: bool) -> AbstractContextManager[Any]:
+    """Around the calls: nothing, or no_grad."""
+    return nullcontext() if grad else no_grad()
+
+
+def is_compiled(target: object) -> bool:
+    """Whether calling this object goes through torch.compile first."""
+    return hasattr(target, "_torchdynamo_orig_callable") or type(target).__name__ == "OptimizedModule"
+
+
+def forget_compiled_code() -> None:
+    """Drop what torch.compile kept of the last run's code, where it was used at all."""
+    import sys
+
+    if "torch._dynamo" in sys.modules:
+        import torch
+
+        torch._dynamo.reset()
