@@ -23,11 +23,11 @@ def main() -> None:
 
 def _own_path() -> list[str]:
     """This package's folder, and what the interpreter itself put on the path: its environment's packages."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     # Left out: the script's folder or the working directory, which comes first, and PYTHONPATH.
-    given = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}  # noqa: PTH100
-    given.add(os.path.abspath(sys.path[0]))  # noqa: PTH100
-    return [package, *(entry for entry in sys.path[1:] if entry and os.path.abspath(entry) not in given)]  # noqa: PTH100
+    given = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    given.add(os.path.abspath(sys.path[0]))
+    return [package, *(entry for entry in sys.path[1:] if entry and os.path.abspath(entry) not in given)]
 
 
 if __name__ == "__main__":

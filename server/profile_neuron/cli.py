@@ -88,11 +88,34 @@ def _add_run(commands: Any) -> None:
     run.add_argument("--device", choices=("auto", "cpu"), default="auto", help="where to run (default: auto)")
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
     run.add_argument("--keep", action="store_true", help="keep the run folders and print where they are")
-    run.add_argument("--python", default=sys.executable, metavar="PATH", help="interpreter with your torch (default: this one)")
-    run.add_argument("--root", action="append", default=[], metavar="DIR", help="another folder with project files, importable")
-    run.add_argument("--import-timeout", type=_seconds, default=300.0, metavar="S", help="limit for importing the file (300)")
+    run.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="PATH",
+        help="interpreter with your torch (default: this one)",
+    )
+    run.add_argument(
+        "--root",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="another folder with project files, importable",
+    )
+    run.add_argument(
+        "--import-timeout",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="limit for importing the file (300)",
+    )
     run.add_argument("--timeout", type=_seconds, default=120.0, metavar="S", help="limit for inputs and calls (120)")
-    run.add_argument("--most", type=_positive, default=_DEFAULT_MOST, metavar="N", help=f"refuse to run more functions than this ({_DEFAULT_MOST})")
+    run.add_argument(
+        "--most",
+        type=_positive,
+        default=_DEFAULT_MOST,
+        metavar="N",
+        help=f"refuse to run more functions than this ({_DEFAULT_MOST})",
+    )
     run.add_argument(
         "--decorator-module",
         action="append",
@@ -124,7 +147,9 @@ def _add_doctor(commands: Any) -> None:
         epilog="example:\n  profile-neuron doctor --python .venv/bin/python\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    doctor.add_argument("--python", default=sys.executable, metavar="PATH", help="interpreter to ask (default: this one)")
+    doctor.add_argument(
+        "--python", default=sys.executable, metavar="PATH", help="interpreter to ask (default: this one)"
+    )
     doctor.set_defaults(command=doctor_command)
 
 
@@ -205,7 +230,9 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
-    terminal.out.print(f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})")
+    terminal.out.print(
+        f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
+    )
     try:
         environment = asyncio.run(_environment(arguments.python))
     except ProfileNeuronError as error:
@@ -273,12 +300,13 @@ async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], termi
 
     client = await AgentClient.start(LocalHost(arguments.python))
     outcomes = []
+    places = {(str(item.path), item.spec.def_line) for item in asked}
     try:
         for item in asked:
             outcome = await _run_one(client, item, arguments, terminal)
             outcomes.append(outcome)
             if not arguments.json:
-                _show(outcome, arguments, terminal)
+                _show(outcome, places, arguments, terminal)
     finally:
         await client.close()
     if arguments.json:
@@ -334,9 +362,9 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
     )
 
 
-def _show(outcome: _Outcome, arguments: argparse.Namespace, terminal: Terminal) -> None:
+def _show(outcome: _Outcome, places: set[tuple[str, int]], arguments: argparse.Namespace, terminal: Terminal) -> None:
     if outcome.costs is not None:
-        terminal.result(outcome.costs, arguments.ops)
+        terminal.result(outcome.costs, arguments.ops, places)
     elif outcome.failed is not None and outcome.asked is not None:
         failed = outcome.failed
         terminal.failure(outcome.asked.spec.qualname, outcome.asked.place, failed.state, failed.failure)
@@ -390,7 +418,12 @@ def _diagnose(environment: Environment) -> list[tuple[str, str, str, str]]:
         rows.append(("✓", "torch", environment.torch, ""))
     rows += [("✓", "device", device, "") for device in environment.devices]
     if environment.torch_neuronx is None:
-        neuron = ("–", "torch-neuronx", "not installed", "needed on a Trainium host only; times are of the CPU")
+        neuron = (
+            "–",
+            "torch-neuronx",
+            "not installed",
+            "needed on a Trainium host only; times are of the CPU",
+        )
     else:
         neuron = (
             "–",

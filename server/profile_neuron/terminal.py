@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +13,22 @@ from rich.table import Table
 from rich.text import Text
 
 from profile_neuron.core import units
+from profile_neuron.core.attribution import NO_OPERATORS
 from profile_neuron.core.text import split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rich.status import Status
 
-    from profile_neuron.core.model import Failure, FunctionCosts, LineCost, LineCosts, State
+    from profile_neuron.core.model import Failure, Frame, FunctionCosts, LineCost, LineCosts, State
 
 # Columns before the source: line, time, share, spread, operators.
 _WIDTHS = (6, 10, 7, 8, 6)
 _HOT_SHARE = 0.1
+_FILE_WIDTH = 240
+# Of the operators of a line that calls a whole module only the first say something; --json has them all.
+_NAMES_LIMIT = 4
 
 
 class Terminal:
@@ -32,6 +36,9 @@ class Terminal:
 
     def __init__(self) -> None:
         self.out = Console(highlight=False, soft_wrap=True)
+        if not self.out.is_terminal:
+            # A file has no width to fold long operator names at.
+            self.out = Console(highlight=False, soft_wrap=True, width=_FILE_WIDTH)
         self.err = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def error(self, sentence: str) -> None:
@@ -46,15 +53,19 @@ class Terminal:
         """A line that user code printed, marked with the function that ran."""
         self.err.print(Text.assemble((f"{title} │ ", "dim"), _printable(text)))
 
-    def result(self, costs: LineCosts, show_operators: bool) -> None:
-        """The profiled function with its lines, then the project functions that took part of its time."""
+    def result(self, costs: LineCosts, show_operators: bool, asked: Container[tuple[str, int]] = ()) -> None:
+        """The profiled function with its lines, then the project functions that took part of its time.
+
+        Those that were asked for by themselves, by path and def line, have a result of their own and are left out.
+        """
         sources = {source.path: split_lines(source.text) for source in costs.sources}
         target, *others = costs.functions
         self._function(target, sources.get(target.path, []), costs.device_kind, None)
         if show_operators:
             self._operators(target, costs.device_kind)
         for other in others:
-            if other.host_ns and other.lines:
+            if other.host_ns and other.lines and (other.path, other.line) not in asked:
+                self._print("")
                 self._function(other, sources.get(other.path, []), costs.device_kind, target)
         self._print("")
 
@@ -64,14 +75,12 @@ class Terminal:
         self._reason(state, failure.reason, failure.frames)
         self._print("")
 
-    def _function(
-        self, costs: FunctionCosts, source: Sequence[str], device: str, caller: FunctionCosts | None
-    ) -> None:
+    def _function(self, costs: FunctionCosts, source: Sequence[str], device: str, caller: FunctionCosts | None) -> None:
         self._print(
             Text.assemble(
                 (costs.name or costs.qualname, "bold"),
                 (f"  {short_path(costs.path)}:{costs.line}", "dim"),
-                (f"  called by {caller.name or caller.qualname}" if caller else "", "dim"),
+                (f"  during {caller.name or caller.qualname}" if caller else "", "dim"),
             )
         )
         self._print(_headline(costs, device))
@@ -80,7 +89,8 @@ class Terminal:
         if costs.lines:
             self._lines(costs, source, device)
         for warning in costs.warnings:
-            self._print(Text(f"note: {warning}", style="dim"))
+            if warning != NO_OPERATORS:
+                self._print(Text(f"note: {warning}", style="dim"))
 
     def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str) -> None:
         by_line = {line.line: line for line in costs.lines}
@@ -120,21 +130,20 @@ class Terminal:
         self._print("")
         self.out.print(table)
 
-    def _reason(self, state: State, reason: str, frames: Sequence[object]) -> None:
+    def _reason(self, state: State, reason: str, frames: Sequence[Frame]) -> None:
         title = {"failed": "failed", "noInputs": "no inputs", "cancelled": "cancelled"}.get(state, state)
         style = "yellow" if state == "noInputs" else "red"
         self._print(Text.assemble((f"{title}: ", style), _printable(reason)))
-        for frame in frames:
-            self._frame(frame)
+        for frame, group in groupby(frames):
+            self._frame(frame, len(list(group)))
 
-    def _frame(self, frame: object) -> None:
-        from profile_neuron.core.model import Frame
-
-        assert isinstance(frame, Frame)
+    def _frame(self, frame: Frame, times: int) -> None:
         function = f" in {frame.function}" if frame.function else ""
         self._print(Text(f"  {short_path(frame.path)}:{frame.line}{function}", style="dim"))
         if frame.text:
             self._print(Text(f"    {_printable(frame.text)}"))
+        if times > 1:
+            self._print(Text(f"    … and {times - 1} more times", style="dim"))
 
     def _print(self, text: Text | str) -> None:
         self.out.print(text, soft_wrap=True)
@@ -148,6 +157,8 @@ class Progress:
         self._title = title
         self._started = time.monotonic()
         self._phase = ""
+        # Whether the line that is being written to has no end yet.
+        self._open_line = False
         self._status: Status | None = None
 
     def __enter__(self) -> Progress:
@@ -155,7 +166,7 @@ class Progress:
             self._status = self._console.status(f"{self._title}: starting")
             self._status.start()
         else:
-            self._console.print(f"{self._title}:", end="")
+            self._write(f"{self._title}:")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -163,7 +174,8 @@ class Progress:
         if self._status is not None:
             self._status.stop()
         else:
-            self._console.print(f" ({seconds:.1f} s)")
+            self._write(f" ({seconds:.1f} s)")
+            self._end_line()
 
     def phase(self, phase: str, done: int, total: int) -> None:
         """The run is in a phase, and has made so many of its calls."""
@@ -172,24 +184,31 @@ class Progress:
             seconds = time.monotonic() - self._started
             self._status.update(f"{self._title}: {phase}{calls} · {seconds:.0f} s")
         elif phase != self._phase:
-            self._console.print(f" {phase}", end="")
+            self._write(f" {phase}" if self._open_line else f"{self._title}: {phase}")
         self._phase = phase
 
     def interrupt(self) -> None:
         """Something else is about to be printed on the same stream."""
-        if self._status is None:
-            self._console.print()
-            self._phase = ""
+        if self._open_line:
+            self._end_line()
+
+    def _write(self, text: str) -> None:
+        self._console.print(text, end="")
+        self._open_line = True
+
+    def _end_line(self) -> None:
+        self._console.print()
+        self._open_line = False
 
 
 def _headline(costs: FunctionCosts, device: str) -> Text:
     if costs.host_ns is None:
         return Text("")
     parts = []
+    if not costs.operators:
+        parts.append(NO_OPERATORS)
     if costs.host_ns:
         parts.append(f"{device} {units.duration(costs.host_ns)} {units.spread(costs.spread_ns, costs.host_ns)}".strip())
-    if costs.wall_ns is not None:
-        parts.append(f"wall {units.duration(costs.wall_ns)}")
     if costs.calls:
         parts.append(f"{costs.calls} calls" if costs.calls != 1 else "1 call")
     return Text(" · ".join(parts))
@@ -206,8 +225,11 @@ def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int) -> T
         units.count(calls) if calls else "",
     )
     names = ", ".join(
-        item.name if item.calls == 1 else f"{item.name} ×{units.count(item.calls)}" for item in line.operators
+        item.name if item.calls == 1 else f"{item.name} ×{units.count(item.calls)}"
+        for item in line.operators[:_NAMES_LIMIT]
     )
+    if len(line.operators) > _NAMES_LIMIT:
+        names += f" and {len(line.operators) - _NAMES_LIMIT} more"
     padded = code.copy()
     padded.append(" " * (max(0, width - len(code)) + 2))
     padded.append(names, style="dim")
@@ -238,4 +260,4 @@ def short_path(path: str) -> str:
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except (ValueError, OSError):
-        return path.replace(os.path.expanduser("~") + os.sep, "~" + os.sep, 1) if path.startswith("/") else path  # noqa: PTH111
+        return path

@@ -41,6 +41,7 @@ _ATEN = "aten::"
 _COMPILE_ENTRY = ("TorchDynamo Cache Lookup", COMPILED_REGION)
 
 BACKWARD_REASON = "the backward pass, whose operators have no line yet"
+NO_OPERATORS = "no operators ran"
 THREAD_REASON = "work in threads that no line of the function runs in"
 
 
@@ -62,7 +63,7 @@ class Operator(NamedTuple):
 
 
 def attribute(record: RunRecord, trace: Trace, log: LineLog) -> LineCosts:
-    """Costs of the profiled function, then of each project function that ran in its calls.
+    """Costs of the profiled function, then of each project function that ran in its calls, in source order.
 
     Raises CaptureError where the trace holds no profiled call, or where times would not add up.
     """
@@ -78,12 +79,11 @@ def attribute(record: RunRecord, trace: Trace, log: LineLog) -> LineCosts:
     _check_sums(functions, tallies, placed_ns)
     repeats = max(len(calls), record.repeats)
     ran_functions = {key for number in ran for key in functions.of_line(number)}
-    results = []
-    for key, tally in tallies.items():
-        if key == functions.target:
-            results.insert(0, _target_costs(record, trace, functions, key, tally, repeats))
-        elif key in ran_functions:
-            results.append(_costs(record, trace, functions, key, tally, repeats, ()))
+    others = sorted((tallies.keys() & ran_functions) - {functions.target})
+    results = [
+        _target_costs(record, trace, functions, functions.target, tallies[functions.target], repeats),
+        *(_costs(record, trace, functions, key, tallies[key], repeats, ()) for key in others),
+    ]
     shown = {item.path for item in results}
     return LineCosts(
         device_kind=record.toolchain.device_kind,
@@ -100,7 +100,9 @@ def place_operators(
     """Operators inside of profiled calls, with self times and lines; adds to ran every line that ran."""
     earlier = frozenset(earlier_threads)
     threads: dict[int, list[Event]] = defaultdict(list)
-    for event in events:
+    # Sorted as a whole, so that the order in which a source lists them shows nowhere in the result. Of two
+    # with the same start the longer one is outside, and of equal ones the one that was opened first.
+    for event in sorted(events, key=lambda item: (item.start_ns, -item.end_ns, item.thread, item.order)):
         threads[event.thread].append(event)
     for thread, timeline in threads.items():
         for node in _nest(timeline):
@@ -144,8 +146,7 @@ class _Node:
 
 
 def _nest(timeline: list[Event]) -> list[_Node]:
-    """Events of one thread with what encloses them; by start, the longer one outside."""
-    timeline.sort(key=lambda event: (event.start_ns, -event.end_ns, event.order))
+    """Events of one thread with what encloses them."""
     nodes: list[_Node] = []
     stack: list[_Node] = []
     for event in timeline:
@@ -356,9 +357,7 @@ class _Functions:
                 for position, span in enumerate(self._spans[file]):
                     if span.def_line == self.record.def_line:
                         return _Key(file, position)
-        raise CaptureError(
-            f"{self.record.qualname} is not in the sources of the run folder; profile again"
-        )
+        raise CaptureError(f"{self.record.qualname} is not in the sources of the run folder; profile again")
 
     def _list(self) -> frozenset[_Key]:
         """The functions with costs of their own.
@@ -390,7 +389,7 @@ def _target_costs(
 ) -> FunctionCosts:
     warnings = list(trace.warnings) + list(record.warnings)
     if not tally.table_calls and record.failure is None:
-        warnings.append("no operators ran")
+        warnings.append(NO_OPERATORS)
     return _costs(record, trace, functions, key, tally, repeats, tuple(warnings))
 
 
@@ -429,7 +428,6 @@ def _costs(
         calls=entries,
         device_ns=None,
         host_ns=sum(totals),
-        wall_ns=round(statistics.median(record.wall_ns)) if is_target and record.wall_ns else None,
         unattributed_ns=totals[-1],
         spread_ns=_deviation([tally.call_ns[call] for call in range(repeats)]),
         lines=tuple(
@@ -438,16 +436,14 @@ def _costs(
                 self_ns=_self_part(tally.self_ns[line], tally.line_ns[line], total, repeats),
                 total_ns=total,
                 spread_ns=_deviation([tally.line_call_ns[line][call] for call in range(repeats)]),
-                operators=tuple(
-                    OperatorCalls(name, calls / repeats) for name, calls in tally.listed[line].items()
-                ),
+                operators=tuple(OperatorCalls(name, calls / repeats) for name, calls in tally.listed[line].items()),
             )
             for line, total in zip(lines, totals, strict=False)
         ),
         shared=(),
         operators=tuple(
             OperatorRow(name, tally.table_calls[name] / repeats, ns, None)
-            for name, ns in sorted(zip(tally.table_ns, table, strict=True), key=lambda row: -row[1])
+            for name, ns in sorted(zip(tally.table_ns, table, strict=True), key=lambda row: (-row[1], row[0]))
         ),
         warnings=warnings + notes,
         provenance=(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 DECORATOR = "profile_neuron"
 DEFAULT_MODULES = ("profile_neuron",)
 
+_TOO_DEEP = "the code is nested too deeply to be parsed"
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -27,8 +29,7 @@ def discover(text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str =
     modules: names of the modules that export it. package: the dotted package of the file, by which relative
     imports are resolved. Raises SourceError, with the line, where the text does not parse.
     """
-    decorators = _Decorators(modules, package)
-    functions = _Functions(parse(text), decorators).found
+    functions = _find(parse(text), modules, package)
     lines = split_lines(text)
     specs = []
     for function in functions:
@@ -53,7 +54,7 @@ def discover(text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str =
 def spans(text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str = "") -> tuple[FunctionSpan, ...]:
     """All functions of a file, decorated or not, outer before inner; lambdas only outside of a function."""
     tree = parse(text)
-    found = _Functions(tree, _Decorators(modules, package)).found
+    found = _find(tree, modules, package)
     return tuple(
         FunctionSpan(
             qualname=function.qualname,
@@ -92,9 +93,16 @@ def parse(text: str) -> ast.Module:
         at = f"line {error.lineno}: " if error.lineno else ""
         raise SourceError(f"{at}{error.msg}", error.lineno) from error
     except RecursionError as error:
-        raise SourceError("the code is nested too deeply to be parsed") from error
+        raise SourceError(_TOO_DEEP) from error
     except (ValueError, MemoryError) as error:
-        raise SourceError(f"the file cannot be parsed: {error}") from error
+        raise SourceError(f"the file cannot be parsed: {str(error) or 'it is too complex'}") from error
+
+
+def _find(tree: ast.Module, modules: Sequence[str], package: str) -> list[_Found]:
+    try:
+        return _Functions(tree, _Decorators(modules, package)).found
+    except RecursionError as error:
+        raise SourceError(_TOO_DEEP) from error
 
 
 @dataclass(slots=True)
@@ -217,8 +225,9 @@ class _Functions:
                     self._import_from(node, names, scope)
                 case ast.If(body=first, orelse=second) | ast.While(body=first, orelse=second):
                     self._branches([[*first], [*second]], scope, pending)
-                case ast.For(target=target, body=first, orelse=second) | ast.AsyncFor(
-                    target=target, body=first, orelse=second
+                case (
+                    ast.For(target=target, body=first, orelse=second)
+                    | ast.AsyncFor(target=target, body=first, orelse=second)
                 ):
                     _forget(target, scope)
                     self._branches([[*first], [*second]], scope, pending)
@@ -241,7 +250,8 @@ class _Functions:
 
     def _function(self, node: _Function, scope: _Scope, pending: list[tuple[_Function, _Scope]]) -> None:
         mark = next(
-            (item for item in node.decorator_list if _IS_DECORATOR in self._decorators.evaluate(item, scope)), None
+            (item for item in node.decorator_list if _IS_DECORATOR in self._decorators.evaluate(item, scope)),
+            None,
         )
         qualname = f"{scope.prefix}{node.name}"
         self.found.append(_Found(node, qualname, scope.function, scope.is_class, mark))
@@ -264,9 +274,10 @@ class _Functions:
         match target, value:
             case ast.Name(id=name), _:
                 scope.names[name] = self._decorators.evaluate(value, scope)
-            case (ast.Tuple(elts=left) | ast.List(elts=left)), (ast.Tuple(elts=right) | ast.List(elts=right)) if len(
-                left
-            ) == len(right):
+            case (
+                (ast.Tuple(elts=left) | ast.List(elts=left)),
+                (ast.Tuple(elts=right) | ast.List(elts=right)),
+            ) if len(left) == len(right):
                 for one, other in zip(left, right, strict=True):
                     self._assign(one, other, scope)
             case _:

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profile_neuron.core.model import DeviceKind, Failure, Frame, FunctionCosts, FunctionSpec, LineCosts, State
+    from profile_neuron.core.model import (
+        DeviceKind,
+        Failure,
+        Frame,
+        FunctionCosts,
+        FunctionSpec,
+        LineCosts,
+        State,
+    )
 
 SCHEMA = 1
 
 
 def document(device_kind: DeviceKind, device_name: str, functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The whole document around its functions."""
-    return {"schema": SCHEMA, "device": {"kind": device_kind, "name": device_name}, "functions": list(functions)}
+    return {
+        "schema": SCHEMA,
+        "device": {"kind": device_kind, "name": device_name},
+        "functions": list(functions),
+    }
 
 
 def run_functions(costs: LineCosts, run_folder: str = "") -> list[dict[str, Any]]:
@@ -44,7 +56,6 @@ def function(costs: FunctionCosts) -> dict[str, Any]:
         "calls": costs.calls,
         "device_ns": costs.device_ns,
         "host_ns": costs.host_ns,
-        "wall_ns": costs.wall_ns,
         "unattributed_ns": costs.unattributed_ns,
         "spread_ns": costs.spread_ns,
         "lines": [
@@ -74,9 +85,7 @@ def function(costs: FunctionCosts) -> dict[str, Any]:
 
 def frames(items: Iterable[Frame]) -> list[dict[str, Any]]:
     """Lines of a traceback, outermost first."""
-    return [
-        {"path": item.path, "line": item.line, "function": item.function, "text": item.text} for item in items
-    ]
+    return [{"path": item.path, "line": item.line, "function": item.function, "text": item.text} for item in items]
 
 
 def _count(calls: float) -> float | int:
@@ -97,7 +106,6 @@ def failed_function(path: str, spec: FunctionSpec, state: State, failure: Failur
         "calls": None,
         "device_ns": None,
         "host_ns": None,
-        "wall_ns": None,
         "unattributed_ns": None,
         "spread_ns": None,
         "lines": [],

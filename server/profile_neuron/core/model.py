@@ -171,8 +171,6 @@ class RunRecord:
     repeats: int
     # Where the inputs came from, for the reader.
     inputs: str
-    # Elapsed time of the warm-up calls after the first, which run without the profiler.
-    wall_ns: tuple[int, ...]
     toolchain: Toolchain
     failure: Failure | None
     warnings: tuple[str, ...]
@@ -236,8 +234,6 @@ class FunctionCosts:
     calls: int | None
     device_ns: int | None
     host_ns: int | None
-    # Elapsed time of one call without the profiler, median; None where it was not taken.
-    wall_ns: int | None
     unattributed_ns: int | None
     spread_ns: int | None
     lines: tuple[LineCost, ...]

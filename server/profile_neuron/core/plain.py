@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -14,7 +13,7 @@ T = TypeVar("T")
 def to_plain(value: Any) -> Any:
     """Dataclasses as dicts and tuples as lists, all the way down."""
     if dataclasses.is_dataclass(value):
-        return {name: to_plain(getattr(value, name)) for name, _ in _fields(type(value))}
+        return {name: to_plain(getattr(value, name)) for name, _ in _fields_of(type(value))}
     if isinstance(value, (tuple, list)):
         return [to_plain(item) for item in value]
     return value
@@ -24,14 +23,20 @@ def from_plain(kind: type[T], plain: Any) -> T:
     """A dataclass from a dict; unknown fields are ignored. Raises TypeError for a value of the wrong type."""
     if not isinstance(plain, dict):
         raise TypeError(f"{kind.__name__} is not a map")
-    known = _fields(kind)
+    known = _fields_of(kind)
     return kind(**{name: _value(hint, plain[name], name) for name, hint in known if name in plain})
 
 
-@cache
-def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
-    hints = typing.get_type_hints(kind)
-    return tuple((item.name, hints[item.name]) for item in dataclasses.fields(kind))
+# Resolving the hints of a class costs more than converting one of its objects.
+_fields_by_type: dict[Any, tuple[tuple[str, Any], ...]] = {}
+
+
+def _fields_of(kind: Any) -> tuple[tuple[str, Any], ...]:
+    known = _fields_by_type.get(kind)
+    if known is None:
+        hints = typing.get_type_hints(kind)
+        known = _fields_by_type[kind] = tuple((item.name, hints[item.name]) for item in dataclasses.fields(kind))
+    return known
 
 
 def _value(hint: Any, plain: Any, name: str) -> Any:

@@ -51,16 +51,16 @@ def module_place(path: PurePath, exists: Callable[[PurePath], bool]) -> ModulePl
 class ProjectFiles:
     """Decides, and remembers, which file names belong to the user's project."""
 
-    def __init__(
-        self, roots: Iterable[str], excluded: Iterable[str], exists: Callable[[PurePath], bool]
-    ) -> None:
+    def __init__(self, roots: Iterable[str], excluded: Iterable[str], exists: Callable[[PurePath], bool]) -> None:
         self._roots = tuple(PurePath(root) for root in roots)
         # The standard library, environments and our own package, which may lie inside of a root.
         self._excluded = tuple(PurePath(folder) for folder in excluded)
         self._exists = exists
         self._known: dict[str, bool] = {}
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = self._is_project_file(PurePath(name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profile_neuron.capture.framework_trace import read_framework_trace
@@ -14,6 +13,7 @@ from profile_neuron.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from profile_neuron.core.model import LineCosts, Trace
 

@@ -65,11 +65,12 @@ class Decoder:
 def _message(body: bytes) -> messages.Message:
     try:
         plain = msgpack.unpackb(body, strict_map_key=True)
-    except Exception as error:  # noqa: BLE001 - msgpack raises a dozen kinds for bad bytes
+    except Exception as error:
         raise WireError(f"a frame is not msgpack: {error}") from error
-    kind = _KINDS.get(plain.get("kind")) if isinstance(plain, dict) else None
+    name = plain.get("kind") if isinstance(plain, dict) else None
+    kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise WireError(f"a message of unknown kind {plain.get('kind') if isinstance(plain, dict) else plain!r:.40}")
+        raise WireError(f"a message is of the unknown kind {name!r:.40}")
     try:
         return typing.cast("messages.Message", from_plain(kind, plain))
     except (TypeError, ValueError, KeyError) as error:

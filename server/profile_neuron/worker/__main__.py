@@ -7,12 +7,12 @@ import sys
 
 if __name__ == "__main__":
     own_path = sys.argv[1:]
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - nothing is imported yet
-    user_path = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]  # noqa: PTH100
+    here = os.path.dirname(os.path.abspath(__file__))
+    user_path = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]
     # While our own modules load, folders that the user put on PYTHONPATH wait: a msgpack.py or a random.py
     # there must not become ours. Afterwards they come first again, and ours last.
-    project_path = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}  # noqa: PTH100
-    sys.path[:] = [entry for entry in user_path if os.path.abspath(entry) not in project_path] + own_path  # noqa: PTH100
+    project_path = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    sys.path[:] = [entry for entry in user_path if os.path.abspath(entry) not in project_path] + own_path
 
     from profile_neuron.wire.stdio import take_over
 

@@ -43,7 +43,7 @@ def describe(error: BaseException) -> str:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:  # noqa: BLE001 - the user's own __str__ may raise anything
         message = "(its message cannot be shown)"
-    first = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    first = next((line.strip() for line in message.split("\n") if line.strip()), "")
     if len(first) > _MESSAGE_LIMIT:
         first = f"{first[:_MESSAGE_LIMIT]}…"
     return f"{name}: {first}" if first else name

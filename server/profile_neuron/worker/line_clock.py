@@ -8,6 +8,7 @@ torch.compile sees the same code as without the clock.
 
 from __future__ import annotations
 
+import opcode
 import sys
 import threading
 from collections import Counter
@@ -127,6 +128,13 @@ class LineClock:
         """The running frame of this thread ends with an exception."""
         self.leave()
 
+    def abandon(self) -> None:
+        """Close what this thread has open, innermost first, where our hooks were taken away in a call."""
+        stack = self._stack()
+        while stack.frames:
+            self._close(stack)
+            stack.frames.pop()
+
     def _forget_entries(self) -> None:
         for counter in list(self._entries):
             counter.clear()
@@ -153,11 +161,12 @@ class LineClock:
 
     def _stack(self) -> _Stack:
         try:
-            return self._threads.stack  # type: ignore[no-any-return]
-        except AttributeError:
-            stack = self._threads.stack = _Stack()
-            self._entries.append(stack.entries)
+            stack: _Stack = self._threads.stack
             return stack
+        except AttributeError:
+            new = self._threads.stack = _Stack()
+            self._entries.append(new.entries)
+            return new
 
 
 class _Stack:
@@ -186,6 +195,7 @@ class _Call:
 
     def __exit__(self, *error: object) -> None:
         self._clock._in_call = False
+        self._clock.abandon()
         try:
             self._range.__exit__(None, None, None)
         except RuntimeError:
@@ -213,7 +223,7 @@ class SettraceClock(LineClock):
     def stop(self) -> None:
         self._running = False
         sys.settrace(self._before[0])
-        threading.settrace(self._before[1])  # type: ignore[arg-type]
+        threading.settrace(self._before[1])
 
     def hook_threads(self) -> None:
         """Let threads that start from now on be traced as well."""
@@ -246,19 +256,15 @@ class SettraceClock(LineClock):
 
 def _entry_offset(code: CodeType) -> int:
     """The last instruction offset that a frame of this code shows when it has not yet begun."""
-    if sys.version_info < (3, 11):
+    resume = opcode.opmap.get("RESUME")
+    if resume is None:
+        # Up to Python 3.10 nothing was executed yet.
         return -1
-    resume = _resume_opcode()
-    for offset in range(0, len(code.co_code), 2):
-        if code.co_code[offset] == resume:
-            return offset
-    return 0
+    return next((offset for offset in range(0, len(code.co_code), 2) if code.co_code[offset] == resume), 0)
 
 
-def _resume_opcode() -> int:
-    import opcode
-
-    return opcode.opmap["RESUME"]
+# The type checker reads the code as the oldest supported Python, which has no _monitoring.
+_monitoring: Any = getattr(sys, "monitoring", None)
 
 
 class MonitoringClock(LineClock):
@@ -273,43 +279,39 @@ class MonitoringClock(LineClock):
         self._resume_lines: dict[tuple[int, int], int | None] = {}
 
     def start(self) -> None:
-        monitoring = sys.monitoring
         # 3 and 4 are not reserved for any kind of tool; the rest only if those are taken.
         for tool in (4, 3, 2, 1, 0, 5):
-            if monitoring.get_tool(tool) is None:
-                monitoring.use_tool_id(tool, "profile-neuron")
+            if _monitoring.get_tool(tool) is None:
+                _monitoring.use_tool_id(tool, "profile-neuron")
                 self._tool = tool
                 break
         else:
             raise RuntimeError("all tool ids of sys.monitoring are taken; end the other tools and try again")
-        events = monitoring.events
+        events = _monitoring.events
         for event, handler in self._handlers().items():
-            monitoring.register_callback(self._tool, event, handler)
+            _monitoring.register_callback(self._tool, event, handler)
         # Unwinding and throwing exist only for all code at once.
-        monitoring.set_events(
-            self._tool, events.PY_START | events.PY_RESUME | events.PY_THROW | events.PY_UNWIND
-        )
-        monitoring.restart_events()
+        _monitoring.set_events(self._tool, events.PY_START | events.PY_RESUME | events.PY_THROW | events.PY_UNWIND)
+        _monitoring.restart_events()
 
     def stop(self) -> None:
-        monitoring = sys.monitoring
-        monitoring.set_events(self._tool, 0)
+        _monitoring.set_events(self._tool, 0)
         for code in self._local.values():
-            monitoring.set_local_events(self._tool, code, 0)
+            _monitoring.set_local_events(self._tool, code, 0)
         self._local.clear()
         for event in self._handlers():
-            monitoring.register_callback(self._tool, event, None)
-        monitoring.free_tool_id(self._tool)
+            _monitoring.register_callback(self._tool, event, None)
+        _monitoring.free_tool_id(self._tool)
 
     def still_installed(self) -> bool:
-        return bool(sys.monitoring.get_tool(self._tool) == "profile-neuron")
+        return bool(_monitoring.get_tool(self._tool) == "profile-neuron")
 
     def accepts_thread(self) -> bool:
         """Whether the running thread's events are to be followed."""
         return True
 
     def _handlers(self) -> dict[int, Callable[..., Any]]:
-        events = sys.monitoring.events
+        events = _monitoring.events
         return {
             events.PY_START: self._on_start,
             events.PY_RESUME: self._on_resume,
@@ -322,7 +324,7 @@ class MonitoringClock(LineClock):
 
     def _on_start(self, code: CodeType, offset: int) -> Any:
         if not self.tracks(code):
-            return sys.monitoring.DISABLE
+            return _monitoring.DISABLE
         self._follow(code)
         if self.accepts_thread():
             self.enter(code, None, True)
@@ -330,7 +332,7 @@ class MonitoringClock(LineClock):
 
     def _on_resume(self, code: CodeType, offset: int) -> Any:
         if not self.tracks(code):
-            return sys.monitoring.DISABLE
+            return _monitoring.DISABLE
         self._follow(code)
         if self.accepts_thread():
             self.enter(code, self._line_at(code, offset), False)
@@ -357,10 +359,8 @@ class MonitoringClock(LineClock):
     def _follow(self, code: CodeType) -> None:
         if id(code) not in self._local:
             self._local[id(code)] = code
-            events = sys.monitoring.events
-            sys.monitoring.set_local_events(
-                self._tool, code, events.LINE | events.PY_RETURN | events.PY_YIELD
-            )
+            events = _monitoring.events
+            _monitoring.set_local_events(self._tool, code, events.LINE | events.PY_RETURN | events.PY_YIELD)
 
     def _line_at(self, code: CodeType, offset: int) -> int | None:
         """The line a suspended frame goes on at: no line event comes before it reaches another one."""

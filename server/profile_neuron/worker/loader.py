@@ -21,7 +21,7 @@ from profile_neuron.core.project import module_place
 from profile_neuron.worker.failures import RunStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from profile_neuron.core.project import ProjectFiles
     from profile_neuron.decorator import Options
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # How far a wrapped function is looked for inside the objects that wrap it.
 _UNWRAP_DEPTH = 20
+_INSIDE_LIMIT = 100
 
 
 @dataclass(slots=True)
@@ -160,8 +161,10 @@ class Target:
     # The decorated definition itself, whose kind decides how the result is used up.
     function: types.FunctionType | None
     options: Options
-    # Whether calling goes through torch.compile around the function itself.
+    # The object that is called and what it wraps, outermost first.
     wrapped: tuple[object, ...]
+    # Whether the function's first parameter is filled in: the instance or the class.
+    bound: bool
 
 
 def find_mark(marks: Sequence[Mark], request: RunRequest) -> Mark:
@@ -181,9 +184,8 @@ def find_mark(marks: Sequence[Mark], request: RunRequest) -> Mark:
             ),
         )
     mark = found[-1]
-    if mark.reference is not None and mark.reference() is not None:
-        # A class that a later one replaced lives until the collector comes, and its methods with it.
-        gc.collect()
+    # A class that a later one replaced lives until the collector comes, and its methods with it.
+    gc.collect()
     if mark.decorated is None and (mark.reference is None or mark.reference() is None):
         raise RunStopped(
             "failed",
@@ -195,7 +197,7 @@ def find_mark(marks: Sequence[Mark], request: RunRequest) -> Mark:
 def find_target(module: types.ModuleType, mark: Mark, request: RunRequest) -> Target:
     """How to call the decorated function as the user's code would: through its module or its class."""
     decorated = mark.decorated if mark.decorated is not None else mark.reference and mark.reference()
-    function = mark.function or innermost_function(decorated)
+    function = _definition(decorated, request) or innermost_function(decorated)
     owner, name, bound = _resolve(module, request.qualname, function)
     if bound is None or function is None or not _contains(bound, function):
         # Reached some other way than by its name, for example through a registry.
@@ -203,7 +205,7 @@ def find_target(module: types.ModuleType, mark: Mark, request: RunRequest) -> Ta
         owner = owner or _owner_of(function)
     if owner is None:
         if _is_plain(bound):
-            return Target(_call_of(bound), function, mark.options, _chain(bound))
+            return Target(_call_of(bound), function, mark.options, _chain(bound), bound=False)
         raise RunStopped(
             "failed",
             Failure(f"not-runnable: the class of {request.qualname} cannot be reached from the module"),
@@ -222,15 +224,14 @@ def _member_target(
 ) -> Target:
     chain = _chain(bound)
     if isinstance(bound, (classmethod, staticmethod)):
-        method = bound.__get__(None, owner)
-        return Target(method, function, options, chain)
+        return Target(bound.__get__(None, owner), function, options, chain, isinstance(bound, classmethod))
     instance = _instance(module, owner, options, request)
     if isinstance(bound, property):
         if function is not None and bound.fset is not None and _contains(bound.fset, function):
-            return Target(lambda value: bound.__set__(instance, value), function, options, chain)
+            return Target(lambda value: bound.__set__(instance, value), function, options, chain, bound=True)
         if function is not None and bound.fdel is not None and _contains(bound.fdel, function):
-            return Target(lambda: bound.__delete__(instance), function, options, chain)
-        return Target(lambda: bound.__get__(instance, owner), function, options, chain)
+            return Target(lambda: bound.__delete__(instance), function, options, chain, bound=True)
+        return Target(lambda: bound.__get__(instance, owner), function, options, chain, bound=True)
     if hasattr(bound, "attrname") and hasattr(bound, "func"):
         # A cached_property computes once per instance, so its cache is emptied before each call.
         attribute = name or bound.attrname
@@ -239,29 +240,32 @@ def _member_target(
             vars(instance).pop(attribute, None)
             return getattr(instance, attribute)
 
-        return Target(compute, function, options, chain)
+        return Target(compute, function, options, chain, bound=True)
     getter = getattr(bound, "__get__", None)
-    method = getter(instance, owner) if getter is not None else bound
-    return Target(method, function, options, chain)
+    return Target(
+        getter(instance, owner) if getter is not None else _call_of(bound), function, options, chain, bound=True
+    )
 
 
-def find_inputs(module: types.ModuleType, target: Target, request: RunRequest) -> tuple[Callable[[], object] | None, str]:
+def find_inputs(
+    module: types.ModuleType, target: Target, request: RunRequest
+) -> tuple[Callable[[], object] | None, str]:
     """What builds the inputs, and a word on where it was found; None where none are needed.
 
     Raises RunStopped with the state noInputs where arguments are needed and nothing builds them.
     """
     inputs = target.options.inputs
-    if isinstance(inputs, dict):
-        name, factory = next(iter(inputs.items()))
-        return factory, f'inputs "{name}"'
-    if inputs is not None:
+    if callable(inputs):
         return inputs, "inputs= of the decorator"
+    if inputs is not None:
+        name, named = next(iter(inputs.items()))
+        return named, f'inputs= "{name}"'
     names = factory_names(request.qualname, "inputs")
     for name in names:
         factory = vars(module).get(name)
         if callable(factory):
             return factory, name
-    missing = _required_parameters(target.call)
+    missing = _required_arguments(target)
     if missing:
         raise RunStopped(
             "noInputs",
@@ -282,7 +286,9 @@ def arguments(value: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (value,), {}
 
 
-def check_arguments(target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], request: RunRequest, source: str) -> None:
+def check_arguments(
+    target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], request: RunRequest, source: str
+) -> None:
     """Raises RunStopped where the inputs do not fit the function's parameters."""
     try:
         signature = inspect.signature(target.call)
@@ -322,40 +328,58 @@ def _inner(value: object) -> object | None:
         return value.fget or value.fset or value.fdel
     for attribute in ("_torchdynamo_orig_callable", "__wrapped__", "__func__", "func", "fget", "_orig_mod"):
         try:
-            inner = inspect.getattr_static(value, attribute)
+            inner: object = inspect.getattr_static(value, attribute)
         except AttributeError:
             continue
         if isinstance(inner, (types.MemberDescriptorType, types.GetSetDescriptorType, property)):
             inner = getattr(value, attribute, None)
         if inner is not None and (callable(inner) or hasattr(inner, "__get__")):
-            return inner  # type: ignore[no-any-return]
+            return inner
+    return None
+
+
+def _definition(value: object, request: RunRequest) -> types.FunctionType | None:
+    """The requested definition inside an object, also where its wrapper leaves no attribute that leads to it."""
+    for item in _inside(value):
+        if isinstance(item, types.FunctionType):
+            code = item.__code__
+            if code.co_firstlineno == request.first_line and code.co_filename == request.path:
+                return item
     return None
 
 
 def _contains(value: object, function: types.FunctionType) -> bool:
-    """Whether a function is inside an object: in its wrapper attributes, its accessors or its closure."""
-    pending, seen = [value], set()
-    while pending and len(seen) < 100:
-        item = pending.pop()
-        if item is function:
-            return True
+    return any(item is function for item in _inside(value))
+
+
+def _inside(value: object) -> Iterator[object]:
+    """An object and what it is made around: wrapper attributes, accessors, closures."""
+    pending: list[object] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < _INSIDE_LIMIT:
+        item = pending.pop(0)
         if id(item) in seen:
             continue
         seen.add(id(item))
+        yield item
         if isinstance(item, property):
-            pending += [item.fget, item.fset, item.fdel]
+            pending += [accessor for accessor in (item.fget, item.fset, item.fdel) if accessor is not None]
         elif isinstance(item, types.FunctionType):
-            for cell in item.__closure__ or ():
-                try:
-                    content = cell.cell_contents
-                except ValueError:
-                    continue
-                if callable(content) or isinstance(content, (classmethod, staticmethod)):
-                    pending.append(content)
+            pending += _closed_over(item)
         inner = _inner(item)
         if inner is not None:
             pending.append(inner)
-    return False
+
+
+def _closed_over(function: types.FunctionType) -> Iterator[object]:
+    for cell in function.__closure__ or ():
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            # Not yet filled, as in a function that refers to itself.
+            continue
+        if callable(content) or isinstance(content, (classmethod, staticmethod)):
+            yield content
 
 
 def _chain(value: object) -> tuple[object, ...]:
@@ -443,6 +467,19 @@ def _instance(module: types.ModuleType, owner: type, options: Options, request: 
     return owner()
 
 
+def _required_arguments(target: Target) -> list[str]:
+    """Names of the arguments that a call must give, seen through a wrapper that passes anything on."""
+    try:
+        parameters = inspect.signature(target.call).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    passes_on = any(item.kind is item.VAR_POSITIONAL for item in parameters)
+    if not passes_on or target.function is None:
+        return _required_parameters(target.call)
+    own = _required_parameters(target.function)
+    return own[1:] if target.bound else own
+
+
 def _required_parameters(function: Callable[..., Any]) -> list[str]:
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -521,4 +558,3 @@ class _FreshLoader(importlib.machinery.SourceFileLoader):
         source = self.get_data(path)
         self._executed[path] = source
         return compile(source, path, "exec", dont_inherit=True)
-

@@ -9,7 +9,7 @@ import json
 import sys
 import sysconfig
 import threading
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,10 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     try:
         module = loader.load(request, source, project)
     except BaseException as error:
-        raise RunStopped("failed", failure_of(error, project)) from error
+        failure = failure_of(error, project)
+        if isinstance(error, ModuleNotFoundError):
+            failure = replace(failure, reason=failure.reason + missing_root(error.name or "", request))
+        raise RunStopped("failed", failure) from error
     mark = find_mark(loader.marks, request)
     report("inputs", 0, 0)
     try:
@@ -87,6 +90,17 @@ def project_files(request: RunRequest) -> ProjectFiles:
     excluded = {folders[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     excluded.add(str(Path(profile_neuron.__file__).parent))
     return ProjectFiles(request.project_roots, excluded, lambda path: Path(path).exists())
+
+
+def missing_root(module: str, request: RunRequest) -> str:
+    """What to add to a failed import: the folder above the file that holds the module, if there is one."""
+    top = module.partition(".")[0]
+    for folder in Path(request.path).parents:
+        if top and ((folder / top).is_dir() or (folder / f"{top}.py").is_file()):
+            return f"; it lies in {folder}, so add that as a project folder: --root {folder}"
+        if str(folder) == request.project_roots[0]:
+            break
+    return ""
 
 
 def _saved_bytes(request: RunRequest) -> bytes:
@@ -132,7 +146,6 @@ class _Capture:
         self._repeats = request.repeats or target.options.repeats
         self._failure: Failure | None = None
         self._warnings: list[str] = []
-        self._wall_ns: list[int] = []
 
     def take(self, inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], report: Report) -> None:
         """Make all calls and write the run folder."""
@@ -140,15 +153,11 @@ class _Capture:
         # The last warm-up call is made under the profiler and the clock, whose own first steps cost time.
         for number in range(warmup - 1):
             report("warm-up", number, warmup)
-            elapsed_ns = self._call(inputs())
+            self._call(inputs())
             if self._failure is not None:
                 # The profiled calls will show where it comes from; warming up an error is in vain.
                 break
-            if number > 0:
-                self._wall_ns.append(elapsed_ns)
-        earlier_threads = tuple(
-            thread.native_id for thread in threading.enumerate() if thread.native_id is not None
-        )
+        earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
         window = torch_host.window()
         clock = default_clock()(torch_host.range_opener(), self._project)
         with window:
@@ -161,9 +170,7 @@ class _Capture:
             finally:
                 clock.stop()
         if clock.broken:
-            self._warnings.append(
-                "the function used a profiler of its own; lines after that point may be missing"
-            )
+            self._warnings.append("the function used a profiler of its own; lines after that point may be missing")
         if not window.all_threads:
             self._warnings.append("this torch records only the calling thread; work in other threads is missing")
         folder = Path(self._request.run_folder)
@@ -179,35 +186,32 @@ class _Capture:
             report("capture", number, self._repeats)
             self._call_under(clock, inputs(), number)
 
-    def _call_under(
-        self, clock: LineClock, built: tuple[tuple[Any, ...], dict[str, Any]], number: int | None
-    ) -> None:
+    def _call_under(self, clock: LineClock, built: tuple[tuple[Any, ...], dict[str, Any]], number: int | None) -> None:
         with clock.call(number):
             self._call(built)
         if not clock.still_installed():
-            self._warnings.append(
-                "the function installed a trace function of its own; lines after that point are missing"
+            # From then on operators stand on the line that was the last to be seen.
+            conflict = Failure(
+                f"conflict: {self._request.qualname} replaced or lost Python's trace function, which the line clock "
+                "needs; run it without a debugger, coverage or sys.settrace of its own"
             )
-            clock.stop()
-            clock.start()
+            raise RunStopped("failed", self._failure or conflict)
 
-    def _call(self, built: tuple[tuple[Any, ...], dict[str, Any]]) -> int:
-        """Call once, use the result up, and give the elapsed time; an error is kept and not raised."""
+    def _call(self, built: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        """Call once and use the result up; an error is kept and not raised."""
         args, kwargs = built
-        started_ns = time.perf_counter_ns()
         try:
             with torch_host.gradient_mode(self._target.options.grad):
                 use_up(self._target.call(*args, **kwargs), self._target.function)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - user code raises what it likes, SystemExit included
             if self._failure is None:
                 self._failure = failure_of(error, self._project)
-        return time.perf_counter_ns() - started_ns
 
     def _line_log(self, clock: LineClock, earlier_threads: tuple[int, ...]) -> LineLog:
         codes: dict[int, int] = {}
         # The function's own file is there even if none of its lines ran, as in compiled code.
         files: dict[str, int] = {self._request.path: 0}
-        entries = []
+        entries: list[CodeEntries] = []
         entered = clock.entries()
         counts = {id(code): count for code, count in entered}
         for code in [*(code for code, _ in clock.lines), *(code for code, _ in entered)]:
@@ -245,7 +249,6 @@ class _Capture:
             warmup=target.options.warmup,
             repeats=self._repeats,
             inputs=self._inputs_source,
-            wall_ns=tuple(self._wall_ns),
             toolchain=Toolchain(
                 python=sys.version.split()[0],
                 executable=sys.executable,
@@ -281,7 +284,8 @@ async def _exhaust(values: Any) -> None:
 
 
 def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps({"schema": _SCHEMA, **to_plain(value)}), encoding="utf-8", errors="surrogatepass")
+    text = json.dumps({"schema": _SCHEMA, **to_plain(value)})
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
 
 
 __all__ = ["describe", "project_files", "run", "use_up"]

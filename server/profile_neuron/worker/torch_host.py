@@ -66,7 +66,7 @@ class _ReusableRange:
     def __enter__(self) -> None:
         from torch.profiler import record_function
 
-        opened = record_function(self._name)
+        opened: Any = record_function(self._name)
         opened.__enter__()
         self._open.append(opened)
 
@@ -89,13 +89,16 @@ class Window:
             self.all_threads = False
         else:
             self.all_threads = True
-        self._profile = profile(activities=[ProfilerActivity.CPU], **options)
+        # Any, since torch leaves these methods untyped.
+        self._profile: Any = profile(activities=[ProfilerActivity.CPU], **options)
 
     def __enter__(self) -> Window:
         self._profile.__enter__()
+        self._allow_nested = _refuse_nested_profilers()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._allow_nested()
         self._profile.__exit__(None, None, None)
 
     def operator_table(self) -> bytes:
@@ -125,9 +128,35 @@ class Window:
         self._profile.export_chrome_trace(path)
 
     def key_averages(self) -> Iterator[tuple[str, int, float]]:
-        """Name, calls and self CPU time in µs as torch itself sums them up; for tests, slow on long traces."""
+        """Name, calls and self CPU time in µs, as torch sums them up; for tests, since slow."""
         for row in self._profile.key_averages():
             yield row.key, row.count, row.self_cpu_time_total
+
+
+def _refuse_nested_profilers() -> Callable[[], None]:
+    """Make a profiler that user code starts inside of ours an error at its line; gives what undoes that.
+
+    torch itself lets both run into each other and ends the process with a segmentation fault.
+    """
+    from torch.autograd import profiler
+
+    kind: Any = profiler.profile
+    original = getattr(kind, "_prepare_trace", None)
+    if original is None:
+        return lambda: None
+
+    def refuse(self: object) -> None:
+        raise RuntimeError(
+            "conflict: torch.profiler was started inside a function that profile-neuron is profiling, and torch "
+            "runs one profiler at a time; leave the inner one out"
+        )
+
+    kind._prepare_trace = refuse
+
+    def undo() -> None:
+        kind._prepare_trace = original
+
+    return undo
 
 
 def window() -> Window:
@@ -135,16 +164,14 @@ def window() -> Window:
     return Window()
 
 
-def no_grad() -> AbstractContextManager[Any]:
-    """The mode that the decorator's grad=False asks for."""
+def gradient_mode(grad: bool) -> AbstractContextManager[Any]:
+    """Around the calls: nothing, or no_grad where the decorator says grad=False."""
+    if grad:
+        return nullcontext()
     import torch
 
-    return torch.no_grad()
-
-
-def gradient_mode(grad: bool) -> AbstractContextManager[Any]:
-    """Around the calls: nothing, or no_grad."""
-    return nullcontext() if grad else no_grad()
+    mode: AbstractContextManager[Any] = torch.no_grad()
+    return mode
 
 
 def is_compiled(target: object) -> bool:
