@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _WIDTHS = (6, 10, 7, 8, 6)
 _HOT_SHARE = 0.1
 _FILE_WIDTH = 240
+# Longer lines push their operators out of the column rather than all of them to the right.
+_SOURCE_WIDTH = 90
 # Of the operators of a line that calls a whole module only the first say something; --json has them all.
 _NAMES_LIMIT = 4
 
@@ -104,7 +106,7 @@ class Terminal:
             if line is None:
                 self._print(_row((str(number), "", "", "", ""), code, "dim"))
             else:
-                self._print(_line_row(line, costs, code, min(width, 72)))
+                self._print(_line_row(line, costs, code, min(width, _SOURCE_WIDTH)))
         rest = costs.unattributed_ns or 0
         if rest:
             whole = costs.host_ns or 0

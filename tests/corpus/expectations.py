@@ -79,6 +79,8 @@ class Comparison:
     def __init__(self, files: dict[Path, Expectations]) -> None:
         self.differences: list[str] = []
         self.functions = 0
+        # Of these, how many gave a result to compare.
+        self.results = 0
         # Operators expected in one call of each profiled function.
         self.operators = 0
         self._files = {str(path): expected for path, expected in files.items()}
@@ -92,6 +94,7 @@ class Comparison:
     def add(self, costs: LineCosts) -> None:
         """The result of one run: the profiled function, and those that it reached."""
         target, *others = costs.functions
+        self.results += 1
         self._count(target.path, target.line, target.last_line)
         self._end(target)
         self._operators(target, costs.repeats, costs.repeats)

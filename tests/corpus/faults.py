@@ -61,8 +61,9 @@ def _no_unwind(clock: type[LineClock]) -> type[LineClock]:
 
 def _ends_with_exception(frame: FrameType) -> bool:
     """Whether a frame is left other than by return, yield or await; the event itself looks the same."""
-    name = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
-    return name not in ("RETURN_VALUE", "YIELD_VALUE", "YIELD_FROM", "RETURN_GENERATOR")
+    # Python 3.10 goes back one instruction when it suspends at an await.
+    last, *following = (opcode.opname[code] for code in frame.f_code.co_code[frame.f_lasti :: 2][:2])
+    return last not in ("RETURN_VALUE", "YIELD_VALUE") and following != ["YIELD_FROM"]
 
 
 def _def_line(clock: type[LineClock]) -> type[LineClock]:

@@ -1,7 +1,7 @@
 """Runs the corpus in this interpreter without torch, through the product's own runner, clock and report.
 
 A plain function stands for an operator: it nests in the ranges of the open lines as an operator of torch does.
-Prints one JSON document: python, clock, functions, operators, differences.
+Prints one JSON document: python, clock, functions, results, operators, differences.
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ def main() -> None:
         "python": sys.version.split()[0],
         "clock": clock.name,
         "functions": comparison.functions,
+        "results": comparison.results,
         "operators": comparison.operators,
         "differences": comparison.finish(),
     }

@@ -81,10 +81,11 @@ class Timeline:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self._now = {1: 0}
+        self._call_start = 0
 
     def range(self, name: str, *inner: object, thread: int = 1, own_ns: int = 0) -> Event:
         """An event with others inside; each inner one is a function that appends it."""
-        start = self._now.setdefault(thread, self._now[1])
+        start = self._now[thread] = max(self._now.get(thread, 0), self._call_start)
         position = len(self.events)
         self.events.append(Event("", 0, 0, 0, 0))
         self._now[thread] += own_ns
@@ -104,6 +105,7 @@ class Timeline:
         return lambda: self.range(f"pn.line:{number}", *inner, thread=thread)
 
     def call(self, number: int, *inner: object) -> None:
+        self._call_start = self._now[1]
         self.range(f"pn.call:{number}", *inner)
 
 

@@ -86,18 +86,13 @@ class Loader:
         """Let go of the last run's project modules, so that their memory is free before the new ones load."""
         self.marks.clear()
         self.executed.clear()
-        project = self._project
-        if project is None:
-            return
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            # Namespace packages have no file; their path would hide a package that came since.
-            places = [file] if isinstance(file, str) else [f"{folder}/." for folder in _folders(module)]
-            if places and all(place in project for place in places):
+        if self._project is not None:
+            # By name: a variable that still held a module here would keep it from the collector.
+            for name in [name for name, module in list(sys.modules.items()) if _belongs_to(module, self._project)]:
                 del sys.modules[name]
-        importlib.invalidate_caches()
-        linecache.clearcache()
-        gc.collect()
+            importlib.invalidate_caches()
+            linecache.clearcache()
+            gc.collect()
 
     def _execute(self, name: str, path: Path, source: bytes, is_package: bool) -> types.ModuleType:
         code = compile(source, str(path), "exec", dont_inherit=True)
@@ -513,11 +508,16 @@ def _same_place(one: Mark, other: Mark) -> bool:
     return (one.line, one.function_line) == (other.line, other.function_line)
 
 
-def _folders(module: types.ModuleType) -> list[str]:
+def _belongs_to(module: types.ModuleType, project: ProjectFiles) -> bool:
+    file = getattr(module, "__file__", None)
+    if isinstance(file, str):
+        return file in project
+    # Namespace packages have no file; their path would hide a package that came since.
     try:
-        return [str(folder) for folder in module.__path__]
+        places = [f"{folder}/." for folder in module.__path__]
     except (AttributeError, TypeError, KeyError):
-        return []
+        return False
+    return bool(places) and all(place in project for place in places)
 
 
 def _exists(path: Any) -> bool:

@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+import threading
 from typing import TYPE_CHECKING, BinaryIO
 
 from profile_neuron import __version__
@@ -78,6 +79,11 @@ class _Session:
             answer: Message = RunFailed(request.run_id, stopped.state, stopped.failure)
         else:
             answer = Captured(request.run_id)
+        # What user code hooked into the interpreter must not see the next run.
+        sys.settrace(None)
+        sys.setprofile(None)
+        threading.settrace(None)
+        threading.setprofile(None)
         flush_output()
         with contextlib.suppress(OSError):
             os.write(2, f"{end_of_output(request.run_id)}\n".encode())

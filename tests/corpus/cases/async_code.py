@@ -109,6 +109,22 @@ async def async_generator_of_a_helper(x):
 
 
 @profile_neuron(inputs=tensor)
+async def async_generator_that_is_closed(x):
+    async def guarded():
+        try:
+            yield x * 2  #: mul
+            yield x / 2
+        finally:
+            await asyncio.sleep(0)
+            tanh(x)  #: tanh
+
+    source = guarded()
+    y = await source.__anext__() + 1  #: add
+    await source.aclose()
+    return y - x  #: sub
+
+
+@profile_neuron(inputs=tensor)
 async def async_comprehension(x):
     parts = [y + 1 async for y in countdown(x, 2)]  #: mul*2 sub*2 add*2
     more = [await fetch(y) for y in parts]  #: mul*2 add*2

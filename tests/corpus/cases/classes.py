@@ -195,6 +195,24 @@ def descriptor_and_dispatch(x):
     return both @ gate.computed  #: add matmul
 
 
+class Handle:
+    """Runs an operator when the last reference to it goes."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __del__(self):
+        exp(self.x)  #: exp
+
+
+@profile_neuron(inputs=tensor)
+def object_that_is_let_go(x):
+    handle = Handle(x * 2)  #: mul
+    y = handle.x + 1  #: add
+    del handle  #: exp
+    return y - Handle(x).x  #: sub exp
+
+
 class Countdown:
     """An iterator whose end is an exception."""
 

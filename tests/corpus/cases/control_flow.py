@@ -112,6 +112,31 @@ def try_except_else_finally(x, y):
 
 
 @profile_neuron(inputs=tensor)
+def continue_and_break_through_finally(x):
+    for k in range(4):
+        try:
+            if k == 0:
+                continue
+            if k == 2:
+                break
+            x = x * 2  #: mul
+        finally:
+            x = x + 1  #: add*3
+    return x
+
+
+@profile_neuron(inputs=tensor)
+def return_that_replaces_an_exception(x):
+    def work():
+        try:
+            raise KeyError(x.mean().item())  #: mean item
+        finally:
+            return relu(x)  #: relu
+
+    return work() - x  #: sub
+
+
+@profile_neuron(inputs=tensor)
 def caught_exception(x):
     try:
         x = x * 2  #: mul

@@ -45,6 +45,23 @@ def note(x):
     return tanh(x)  #: tanh
 
 
+def before(prepare):
+    def decorate(function):
+        @wraps(function)
+        def prepared(x):
+            return function(prepare(x))  #: mul sub neg
+
+        return prepared
+
+    return decorate
+
+
+@before(lambda x: x * 2 - 1)  #: mul sub
+@profile_neuron(inputs=tensor)
+def lambda_in_a_decorator(x):
+    return -x  #: neg
+
+
 @doubled
 @profile_neuron(inputs=tensor)
 def decorator_above(x):

@@ -117,6 +117,24 @@ def functions_that_call_each_other(x):
 
 
 @profile_neuron(inputs=pair)
+def body_on_the_line_of_def(x, y): return x * y + scaled_on_one_line(x)  #: mul*2 add
+
+
+def scaled_on_one_line(x): return x * 2  #: mul
+
+
+@profile_neuron(inputs=tensor, fresh=True, warmup=0)
+def argument_changed_in_place(x):
+    x += 1  #: add_
+    return x.sum()  #: sum
+
+
+@profile_neuron(inputs=pair, grad=False, warmup=1, name="without gradients")
+def options_of_the_mark(x, y):
+    return x @ y  #: matmul
+
+
+@profile_neuron(inputs=pair)
 def partial_application(x, y):
     scale = partial(mul, y)
     shift = partial(lambda a, b: a - b, y)  #: sub

@@ -38,7 +38,7 @@ def threads_side_by_side(x):
         for _ in range(4):
             z = z + x  #: add*4
 
-    run_in_threads(halve, grow, halve_of := lambda: exp(x))  #: exp
+    run_in_threads(halve, grow, lambda: exp(x))  #: exp
     return -x  #: neg
 
 
@@ -71,7 +71,6 @@ def scale(x):
 @profile_neuron(inputs=tensor)
 def helper_in_a_thread(x):
     # No line of this function runs in the thread: the helper's operators are the helper's alone.
-    run_in_threads(lambda: None)
     thread = threading.Thread(target=scale, args=(x + 1,))  #: add
     thread.start()
     thread.join()
@@ -132,5 +131,5 @@ def exception_in_a_thread(x):
         except ValueError:
             tanh(x)  #: tanh
 
-    run_in_threads(work, work_again := lambda: None)
+    run_in_threads(work)
     return exp(x)  #: exp

@@ -1,0 +1,588 @@
+"""Real runs through agent, worker and report: how inputs and targets are found, and what comes out."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from profile_neuron.wire.messages import Limits
+from tests.conftest import case, operators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Profiler
+
+pytestmark = pytest.mark.torch
+
+HEAD = "import torch\nfrom profile_neuron import profile_neuron\n"
+
+
+@pytest.fixture
+def model(write: Callable[..., Path]) -> Callable[[str], Path]:
+    """Write model.py with the usual imports on lines 1 and 2; the text starts on line 3."""
+    import textwrap
+
+    return lambda text, name="model.py": write(name, HEAD + textwrap.dedent(text).lstrip("\n"))
+
+
+INPUTS = {
+    "tuple": ("inputs=lambda: (torch.ones(2), torch.ones(2))", "x, y", {"aten::add": 1}),
+    "dict of arguments": ("inputs=lambda: {'y': torch.ones(2), 'x': torch.ones(2)}", "x, y", {"aten::add": 1}),
+    "one value": ("inputs=lambda: torch.ones(2)", "x, y=1", {"aten::add": 1}),
+    "a list is one value": ("inputs=lambda: [1, 2]", "x, y=torch.ones(2)", {"aten::add": 1}),
+    "named sets, the first": (
+        "inputs={'a': lambda: (torch.ones(2), torch.ones(2)), 'b': lambda: 1 / 0}",
+        "x, y",
+        {"aten::add": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_inputs_of_the_decorator_become_arguments(kind: str, model: Callable[..., Path], profiler: Profiler) -> None:
+    option, parameters, expected = INPUTS[kind]
+    body = "torch.add(torch.ones(2), 1)" if kind == "a list is one value" else "x + y"
+    path = model(f"@profile_neuron({option})\ndef f({parameters}):\n    one = 1\n    return {body}\n")
+    found = profiler.run(path).operators()[6]
+    assert expected.items() <= found.items()
+
+
+def test_inputs_are_found_by_the_whole_name_before_the_last_part(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        class Block:
+            @profile_neuron
+            def forward(self, x):
+                return x * 2
+        def Block_forward_inputs(): return torch.ones(2)
+        def forward_inputs(): raise ValueError("not this one")
+        """
+    )
+    assert profiler.run(path).operators() == {6: {"aten::mul": 1.0}}
+
+
+def test_a_function_that_needs_no_arguments_runs_without_inputs(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model("@profile_neuron\ndef f(n=3):\n    return torch.ones(n)\n")
+    assert profiler.run(path).operators() == {5: {"aten::ones": 1.0}}
+
+
+def test_without_inputs_nothing_runs_and_the_sentence_names_the_function_to_add(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
+    path = model("@profile_neuron\ndef f(x, w):\n    print('ran')\n")
+    run = profiler.run(path)
+    assert (run.state, run.output) == ("noInputs", ())
+    assert run.reason is not None
+    assert "needs the arguments x and w" in run.reason
+    assert "f_inputs()" in run.reason
+
+
+def test_an_instance_is_needed_where_the_class_takes_arguments(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        class Block:
+            def __init__(self, size): self.size = size
+            @profile_neuron
+            def forward(self): return torch.ones(self.size)
+        """
+    )
+    run = profiler.run(path)
+    assert run.state == "noInputs"
+    assert "Block takes the argument size; add a function Block_instance()" in (run.reason or "")
+    path.write_text(path.read_text() + "def Block_instance(): return Block(2)\n")
+    assert profiler.run(path).operators() == {6: {"aten::ones": 1.0}}
+
+
+def test_every_kind_of_member_is_called_as_its_class_has_it(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import functools
+        class A:
+            @profile_neuron
+            @classmethod
+            def outer_class(cls): return torch.ones(2).neg()
+            @classmethod
+            @profile_neuron
+            def inner_class(cls): return torch.ones(2).neg()
+            @profile_neuron
+            @staticmethod
+            def outer_static(): return torch.ones(2).neg()
+            @staticmethod
+            @profile_neuron
+            def inner_static(): return torch.ones(2).neg()
+            @profile_neuron
+            @property
+            def outer_property(self): return torch.ones(2).neg()
+            @property
+            @profile_neuron
+            def inner_property(self): return torch.ones(2).neg()
+            @inner_property.setter
+            @profile_neuron(inputs=lambda: 3)
+            def inner_property(self, value): self.value = torch.ones(value).exp()
+            @profile_neuron
+            @functools.cached_property
+            def cached(self): return torch.ones(2).neg()
+            @profile_neuron(instance=lambda: A())
+            def __private(self): return torch.ones(2).neg()
+        """
+    )
+    for qualname, line in [
+        ("A.outer_class", 7),
+        ("A.inner_class", 10),
+        ("A.outer_static", 13),
+        ("A.inner_static", 16),
+        ("A.outer_property", 19),
+        ("A.inner_property", 22),
+        ("A.cached", 28),
+        ("A.__private", 30),
+    ]:
+        run = profiler.run(path, qualname)
+        assert run.operators() == {line: {"aten::ones": 1.0, "aten::neg": 1.0}}, qualname
+        assert run.costs.calls == 5, qualname
+    setter = profiler.run(path, "A.inner_property", def_line=25)
+    assert setter.operators() == {25: {"aten::ones": 1.0, "aten::exp": 1.0}}
+
+
+def test_coroutines_are_awaited_and_generators_exhausted(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import asyncio
+        @profile_neuron
+        async def step():
+            x = torch.ones(2)
+            await asyncio.sleep(0)
+            return x * 2
+        @profile_neuron
+        def chunks():
+            for i in range(3):
+                yield torch.ones(2) + i
+        @profile_neuron
+        async def stream():
+            for i in range(2):
+                await asyncio.sleep(0)
+                yield torch.ones(2) - i
+        """
+    )
+    assert profiler.run(path, "step").operators() == {6: {"aten::ones": 1.0}, 8: {"aten::mul": 1.0}}
+    assert profiler.run(path, "chunks").operators() == {12: {"aten::ones": 3.0, "aten::add": 3.0}}
+    assert profiler.run(path, "stream").operators() == {17: {"aten::ones": 2.0, "aten::sub": 2.0}}
+    assert profiler.run(path, "chunks").costs.calls == 5
+
+
+def test_suspended_time_is_not_counted_as_own_time(profiler: Profiler, write: Callable[..., Path]) -> None:
+    source = (case("S04") / "input.py").read_text() + "\ndef step_inputs(): return 1\n"
+    run = profiler.run(write("input.py", source), "step")
+    assert run.state == "fresh"
+    assert (run.costs.host_ns or 0) < 20_000_000
+    assert run.costs.warnings == ("no operators ran",)
+
+
+def test_inputs_are_built_once_per_run_or_fresh_for_every_call(model: Callable[..., Path], profiler: Profiler) -> None:
+    text = """
+        @profile_neuron({option}warmup=2, repeats=3, inputs=lambda: [print("built"), [torch.ones(2)]][1:][0])
+        def f(seen):
+            seen.append(seen[-1] + 1)
+            print(len(seen))
+        """
+    run = profiler.run(model(text.format(option="")))
+    assert run.output == ("built", "2", "3", "4", "5", "6")
+    run = profiler.run(model(text.format(option="fresh=True, ")))
+    assert run.output == ("built", "2", *("built", "2") * 4) or run.output[:2] == ("built", "built")
+    assert set(run.output) == {"built", "2"}
+
+
+def test_calls_are_counted_and_averaged_over_the_repeats(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        COUNT = []
+        @profile_neuron(warmup=0, repeats=3)
+        def f():
+            COUNT.append(1)
+            if len(COUNT) == 2:
+                torch.ones(2)
+            return torch.zeros(2)
+        """
+    )
+    run = profiler.run(path)
+    assert run.operators() == {8: {"aten::ones": pytest.approx(1 / 3)}, 9: {"aten::zeros": 1.0}}
+    assert run.costs.calls == 3
+
+
+def test_recursion_counts_each_entry_and_each_operator_once(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        @profile_neuron(inputs=lambda: 2)
+        def f(n):
+            x = torch.ones(2)
+            return f(n - 1) if n else x
+        """
+    )
+    run = profiler.run(path)
+    assert run.operators() == {5: {"aten::ones": 3.0}}
+    assert run.costs.calls == 15
+
+
+def test_a_function_that_raises_shows_its_lines_up_to_there(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        def check(x):
+            raise ValueError("too\\n\\nlong")
+        @profile_neuron
+        def f():
+            x = torch.ones(2)
+            check(x)
+            return x + 1
+        """
+    )
+    run = profiler.run(path)
+    assert (run.state, run.reason) == ("failed", "ValueError: too")
+    assert run.frames == [("f", 8), ("check", 4)]
+    assert run.operators() == {7: {"aten::ones": 1.0}}
+
+
+def test_gradient_mode_is_the_functions_own_unless_switched_off(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        W = torch.ones(2, requires_grad=True)
+        @profile_neuron
+        def train(): print((W * 2).requires_grad)
+        @profile_neuron(grad=False)
+        def infer(): print((W * 2).requires_grad)
+        @profile_neuron
+        @torch.inference_mode()
+        def own(): print((W * 2).requires_grad, torch.is_inference_mode_enabled())
+        """
+    )
+    assert set(profiler.run(path, "train").output) == {"True"}
+    assert set(profiler.run(path, "infer").output) == {"False"}
+    assert set(profiler.run(path, "own").output) == {"False True"}
+
+
+def test_a_backward_pass_is_unattributed_and_said_so(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        from torch.utils.checkpoint import checkpoint
+        def helper(x): return x.exp()
+        @profile_neuron
+        def f():
+            w = torch.ones(2, requires_grad=True)
+            y = checkpoint(helper, w, use_reentrant=False)
+            y.sum().backward()
+        """
+    )
+    run = profiler.run(path)
+    listed = run.operators()
+    assert listed[7] == {"aten::ones": 1.0}
+    assert listed[8]["aten::exp"] == 1.0, "once in the forward pass; the recomputation is not listed"
+    assert listed[9]["aten::sum"] == 1.0
+    assert (run.costs.unattributed_ns or 0) > 0
+    assert any("backward pass" in warning for warning in run.costs.warnings)
+    assert operators(run.function("helper")) == {4: {"aten::exp": 1.0}}
+    for item in run.end.costs.functions:  # type: ignore[union-attr]
+        assert sum(line.total_ns for line in item.lines) + (item.unattributed_ns or 0) == item.host_ns
+
+
+def test_a_compiled_call_is_one_region_on_its_calling_line(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        def helper(x): return x * 2
+        @torch.compile(backend="eager")
+        def fast(x):
+            return helper(x + 1)
+        @profile_neuron
+        def f():
+            x = torch.ones(2)
+            y = fast(x)
+            return helper(y)
+        """
+    )
+    run = profiler.run(path)
+    assert run.operators() == {9: {"aten::ones": 1.0}, 10: {"Torch-Compiled Region": 1.0}, 11: {"aten::mul": 1.0}}
+    assert [item.qualname for item in run.end.costs.functions] == ["f", "helper"]  # type: ignore[union-attr]
+    assert operators(run.function("helper")) == {3: {"aten::mul": 1.0}}
+
+
+@pytest.mark.parametrize("order", ["above", "below"])
+def test_a_function_compiled_itself_has_its_region_on_the_def_line(
+    order: str, model: Callable[..., Path], profiler: Profiler
+) -> None:
+    marks = ["@profile_neuron", '@torch.compile(backend="eager")']
+    if order == "above":
+        marks.reverse()
+    path = model("\n".join([*marks, "def f():", "    x = torch.ones(2)", "    print('break')", "    return x * 2"]))
+    run = profiler.run(path)
+    assert run.operators() == {5: {"Torch-Compiled Region": 1.0}}, "regions behind a graph break lie inside the first"
+    assert [line.line for line in run.costs.lines] == [5]
+
+
+def test_wrappers_above_the_decorator_run_and_their_own_operators_are_not_the_functions(
+    write: Callable[..., Path], model: Callable[..., Path], profiler: Profiler
+) -> None:
+    write(
+        "deco.py",
+        """
+        import torch
+        def bare(fn):
+            def wrapper(*a, **k):
+                torch.zeros(2)
+                return fn(*a, **k)
+            return wrapper
+        """,
+    )
+    path = model(
+        """
+        from deco import bare
+        @bare
+        @profile_neuron
+        def below(): return torch.ones(2)
+        @profile_neuron
+        @bare
+        def above(): return torch.ones(2)
+        """
+    )
+    for qualname, line in (("below", 6), ("above", 9)):
+        run = profiler.run(path, qualname)
+        assert run.operators() == {line: {"aten::ones": 1.0}}
+        assert run.costs.line == line
+        assert operators(run.function("bare.<locals>.wrapper"))[4] == {"aten::zeros": 1.0}
+
+
+def test_definitions_that_were_not_reached_or_replaced_do_not_run(profiler: Profiler) -> None:
+    path = case("S08") / "input.py"
+    bound = json.loads((case("S08") / "expected.json").read_text())["afterRun"]["bound"]
+    for def_line in (9, 13, 20, 25, 30):
+        run = profiler.run(path, def_line=def_line)
+        reached = not (run.reason or "").startswith("not-runnable:")
+        assert reached == (def_line - 1 in bound), run.reason
+        assert run.state in ("failed", "noInputs")
+
+
+def test_a_replaced_definition_that_something_still_holds_is_runnable(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import functools
+        @functools.singledispatch
+        def show(x): ...
+        @show.register
+        @profile_neuron(inputs=lambda: 1)
+        def _(x: int): return torch.ones(2)
+        @show.register
+        @profile_neuron(inputs=lambda: "a")
+        def _(x: str): return torch.zeros(2)
+        """
+    )
+    assert profiler.run(path, def_line=8).operators() == {8: {"aten::ones": 1.0}}
+    assert profiler.run(path, def_line=11).operators() == {11: {"aten::zeros": 1.0}}
+
+
+def test_of_several_closures_of_one_definition_the_last_is_run(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        def make(scale):
+            @profile_neuron
+            def inner():
+                print(scale)
+                return torch.ones(scale)
+            return inner
+        two, three = make(2), make(3)
+        def later():
+            @profile_neuron
+            def unreached(): ...
+        def local():
+            class A:
+                @profile_neuron
+                def method(self): return torch.ones(2)
+            return A
+        KEPT = local()
+        """
+    )
+    run = profiler.run(path, "make.<locals>.inner")
+    assert set(run.output) == {"3"}
+    assert run.operators() == {7: {"aten::ones": 1.0}}
+    unreached = profiler.run(path, "later.<locals>.unreached")
+    assert unreached.state == "failed"
+    assert (unreached.reason or "").startswith("not-runnable: importing the file did not execute this definition")
+    assert profiler.run(path, "local.<locals>.A.method").operators() == {16: {"aten::ones": 1.0}}
+
+
+def test_each_run_executes_the_saved_bytes_afresh(model: Callable[..., Path], profiler: Profiler) -> None:
+    """Same size, same second: a stale bytecode file would not notice, neither for the file nor for a helper."""
+    path = model("import helper\nSTATE = []\n@profile_neuron\ndef f():\n    STATE.append(1)\n    print(len(STATE), helper.X, 1)\n")
+    helper = path.with_name("helper.py")
+    helper.write_text("X = 1\n")
+    first = profiler.run(path)
+    stamp = (helper.stat().st_atime, helper.stat().st_mtime)
+    helper.write_text("X = 2\n")
+    os.utime(helper, stamp)
+    path.write_text(path.read_text().replace("helper.X, 1)", "helper.X, 2)"))
+    second = profiler.run(path)
+    assert first.output == tuple(f"{n} 1 1" for n in range(1, 9))
+    assert second.output == tuple(f"{n} 2 2" for n in range(1, 9))
+    assert not list(path.parent.rglob("*.pyc")), "nothing of ours in the user's tree"
+
+
+def test_the_last_runs_module_is_released_before_the_next_one_loads(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import gc
+        class Big: pass
+        WEIGHT = Big()
+        print(sum(type(item).__name__ == "Big" for item in gc.get_objects()))
+        @profile_neuron
+        def f(): return torch.ones(2)
+        """
+    )
+    profiler.run(path)
+    assert profiler.run(path).output == ("1",)
+
+
+def test_a_file_in_a_package_gets_its_right_name(profiler: Profiler, write: Callable[..., Path]) -> None:
+    block = case("R06") / "src" / "acme" / "nn" / "block.py"
+    write("pyproject.toml", "[project]\nname = 'acme'\n")
+    for name in ("acme/__init__.py", "acme/nn/__init__.py", "acme/nn/ops.py"):
+        write(f"src/{name}", (case("R06") / "src" / name).read_text())
+    path = write("src/acme/nn/block.py", block.read_text().replace("    return", "    print(") + ")")
+    run = profiler.run(path, project_roots=(str(path.parents[3]),))
+    assert set(run.output) == {"20 acme acme.nn.block acme.nn"}
+
+
+def test_a_file_named_like_a_standard_module_does_not_take_its_place(profiler: Profiler) -> None:
+    run = profiler.run(case("R06") / "flat" / "random.py")
+    assert run.state == "fresh"
+    assert profiler.run(case("R06") / "flat" / "random.py").state == "fresh", "the worker still works"
+
+
+def test_a_missing_import_root_is_named(profiler: Profiler) -> None:
+    path = case("R06") / "tools" / "bench" / "run.py"
+    run = profiler.run(path, project_roots=(str(case("R06")),))
+    assert run.state == "failed"
+    assert (run.reason or "").endswith(f"--root {case('R06') / 'tools'}")
+    assert profiler.run(path, project_roots=(str(case("R06")), str(case("R06") / "tools"))).state == "fresh"
+
+
+def test_the_working_directory_is_the_one_asked_for_and_changing_it_does_no_harm(profiler: Profiler) -> None:
+    project = case("R07") / "proj"
+    before = sorted(project.rglob("*"))
+    assert profiler.run(project / "sub" / "load.py", cwd=str(project)).state == "fresh"
+    assert profiler.run(project / "sub" / "chdir.py", cwd=str(project)).state == "fresh"
+    assert profiler.run(project / "sub" / "load.py", cwd=str(project)).state == "fresh"
+    assert sorted(project.rglob("*")) == before
+
+
+def test_the_modules_arguments_are_just_the_file(profiler: Profiler) -> None:
+    assert profiler.run(case("R12") / "argv.py").state == "fresh"
+    assert profiler.run(case("R12") / "train.py").state == "fresh"
+    run = profiler.run(case("R12") / "needs.py")
+    assert (run.state, run.reason) == ("failed", "SystemExit: 2")
+    assert any("--model" in line for line in run.output)
+
+
+def test_output_from_anywhere_is_passed_on_and_never_becomes_a_message(profiler: Profiler) -> None:
+    run = profiler.run(case("R01") / "input.py")
+    assert run.state == "fresh"
+    expected = json.loads((case("R01") / "expected.json").read_text())["expect"]["outputChannelContains"]
+    assert set(expected) - {"bye"} <= set(run.output), "bye is printed when the worker ends"
+    assert "Content-Length: 5" in run.output
+
+
+@pytest.mark.parametrize("function", ["ask", "slurp", "stop"])
+def test_standard_input_is_empty(function: str, profiler: Profiler) -> None:
+    run = profiler.run(case("R04") / "input.py", function)
+    expected = json.loads((case("R04") / "expected.json").read_text())["expect"][function]["status"]
+    wanted = {"ok": "fresh", "user-error": "failed"}
+    allowed = {wanted[item] for item in ([expected] if isinstance(expected, str) else expected)}
+    assert run.state in allowed
+    if function == "ask":
+        assert (run.reason or "").startswith("EOFError")
+
+
+@pytest.mark.parametrize("file", ["os_exit.py", "sys_exit.py", "kill9.py", "segv.py", "abort.py", "recursion.py"])
+def test_the_cause_is_named_however_user_code_ends_the_process(file: str, profiler: Profiler) -> None:
+    run = profiler.run(case("R02") / file)
+    expected: dict[str, Any] = json.loads((case("R02") / "expected.json").read_text())["expect"][file]
+    assert run.state == "failed"
+    assert expected["detail"] in (run.reason or "")
+    assert (run.reason or "").startswith("crashed:") == (expected["status"] == "crashed")
+    assert profiler.run(case("R12") / "argv.py").state == "fresh", "the next run of a good file works"
+
+
+def test_import_and_run_have_limits_of_their_own(profiler: Profiler, model: Callable[..., Path]) -> None:
+    run = profiler.run(case("R12") / "slow_import.py", limits=Limits(5.0, 60.0))
+    assert run.state == "failed"
+    assert (run.reason or "").startswith("timeout: importing the file took longer than 5 s")
+    path = model("import time\n@profile_neuron\ndef f():\n    time.sleep(600)\n")
+    run = profiler.run(path, limits=Limits(60.0, 1.0))
+    assert (run.reason or "").startswith("timeout: the warm-up calls took longer than 1 s")
+    assert "warm-up" in run.phases
+
+
+def test_a_file_that_changed_since_the_request_is_not_run(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model("print('ran')\n@profile_neuron\ndef f(): ...\n")
+    run = profiler.run(path, sha256="0" * 64)
+    assert (run.state, run.output) == ("failed", ())
+    assert "changed since the run was asked for" in (run.reason or "")
+
+
+CONFLICTS = {
+    "torch.profiler": ("with torch.profiler.profile():\n        torch.ones(2)", "conflict: torch.profiler was started"),
+    "sys.settrace": ("__import__('sys').settrace(print)", "conflict: f replaced or lost Python's trace function"),
+}
+
+
+@pytest.mark.parametrize("kind", CONFLICTS)
+def test_code_that_profiles_or_traces_itself_is_refused_and_the_next_run_is_clean(
+    kind: str, profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    import sys
+
+    if kind == "sys.settrace" and sys.version_info >= (3, 12):
+        pytest.skip("sys.monitoring is not disturbed by sys.settrace")
+    body, reason = CONFLICTS[kind]
+    run = profiler.run(model(f"@profile_neuron\ndef f():\n    {body}\n"))
+    assert run.state == "failed"
+    assert reason in (run.reason or "")
+    run = profiler.run(model("@profile_neuron\ndef f():\n    return torch.ones(2)\n"))
+    assert run.operators() == {5: {"aten::ones": 1.0}}
+
+
+FAULTS = {
+    "module fails on import": ("import torch\nfrom profile_neuron import profile_neuron\n\nx = 1 / 0\n", "ZeroDivisionError: division by zero", [("<module>", 4)]),
+    "helper does not parse": ("import broken\nfrom profile_neuron import profile_neuron\n", "SyntaxError: expected ':'", [("<module>", 1), ("", 2)]),
+    "option mistake": ("from profile_neuron import profile_neuron\n@profile_neuron(repeats=0)\ndef g(): ...\n", "ValueError: profile_neuron option repeats= must be at least 1, not 0", [("<module>", 2)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_import_is_shown_at_the_users_line(fault: str, profiler: Profiler, write: Callable[..., Path]) -> None:
+    text, reason, frames = FAULTS[fault]
+    write("broken.py", "x = 1\nif x\n")
+    path = write("model.py", text + "@profile_neuron\ndef f(): ...\n")
+    run = profiler.run(path, "f")
+    assert (run.state, run.reason, run.frames) == ("failed", reason, frames)
+
+
+WRONG_INPUTS = {
+    "too few": ("lambda: 1", "the inputs do not fit f(x, y): inputs= of the decorator gave 1 positional"),
+    "unknown name": ("lambda: {'z': 1}", "the inputs do not fit f(x, y): inputs= of the decorator gave the names z"),
+    "raises": ("lambda: 1 / 0", "ZeroDivisionError: division by zero"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_INPUTS)
+def test_inputs_that_fail_or_do_not_fit_are_one_sentence(kind: str, profiler: Profiler, model: Callable[..., Path]) -> None:
+    factory, reason = WRONG_INPUTS[kind]
+    run = profiler.run(model(f"@profile_neuron(inputs={factory})\ndef f(x, y):\n    print('ran')\n"))
+    assert (run.state, run.output) == ("failed", ())
+    assert (run.reason or "").startswith(reason)
+
+
+def test_phases_are_reported_in_order(profiler: Profiler, model: Callable[..., Path]) -> None:
+    run = profiler.run(model("@profile_neuron\ndef f():\n    return torch.ones(2)\n"))
+    assert tuple(dict.fromkeys(run.phases)) == ("import", "inputs", "warm-up", "capture", "read", "attribute")
+    assert run.phases.count("warm-up") == 3
+    assert run.phases.count("capture") == 5
