@@ -141,9 +141,7 @@ class Run:
 
 def operators(costs: FunctionCosts) -> dict[int, dict[str, float]]:
     """Name and calls of a function's operators, by line; lines without any are left out."""
-    return {
-        line.line: {item.name: item.calls for item in line.operators} for line in costs.lines if line.operators
-    }
+    return {line.line: {item.name: item.calls for item in line.operators} for line in costs.lines if line.operators}
 
 
 class Profiler:

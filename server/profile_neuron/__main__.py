@@ -13,21 +13,14 @@ def main() -> None:
 
         cli.main()
         return
-    command = isolated_command(sys.executable, "profile_neuron.cli", _own_path(), *sys.argv[1:])
+    # Where this package lies are also the packages that it needs: an environment, or the user's site folder.
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    command = isolated_command(sys.executable, "profile_neuron.cli", folder, *sys.argv[1:])
     if os.name == "posix":
         os.execv(command[0], command)
     import subprocess
 
     sys.exit(subprocess.call(command))
-
-
-def _own_path() -> list[str]:
-    """This package's folder, and what the interpreter itself put on the path: its environment's packages."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    # Left out: the script's folder or the working directory, which comes first, and PYTHONPATH.
-    given = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    given.add(os.path.abspath(sys.path[0]))
-    return [package, *(entry for entry in sys.path[1:] if entry and os.path.abspath(entry) not in given)]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections import defaultdict
 from contextlib import ExitStack, nullcontext
@@ -29,7 +30,7 @@ from profile_neuron.core.discovery import DEFAULT_MODULES, discover
 from profile_neuron.core.project import ProjectFiles
 from profile_neuron.core.text import decode
 from profile_neuron.daemon.agent_client import AgentClient
-from profile_neuron.daemon.hosts import LocalHost, default_python
+from profile_neuron.daemon.hosts import LocalHost
 from profile_neuron.wire.messages import Limits, RunDone, RunFailed, RunProgress, RunRequest
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.line_clock import default_clock
@@ -105,7 +106,7 @@ async def measure_runs(samples: Samples) -> None:
     """One session: a cold run in a new agent and worker, then warm runs in the same."""
     runs = samples.runs
     started_ns = time.perf_counter_ns()
-    client = await AgentClient.start(LocalHost(default_python()))
+    client = await AgentClient.start(LocalHost(sys.executable))
     try:
         cold = await timed_run(client)
         imports_ns, imported_ns = cold.entered_ns["import"], cold.entered_ns["inputs"][0]

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profile_neuron.worker.line_clock import LineClock
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
+
+    from profile_neuron.worker.line_clock import LineClock
 
 
 def faulty(clock: type[LineClock], name: str) -> type[LineClock]:

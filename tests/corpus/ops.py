@@ -6,32 +6,38 @@ project, as torch does for a user's.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "Tensor", "add", "cat", "exp", "matmul", "maximum", "mul", "ones", "pair", "relu", "scalar", "sigmoid",
-    "softmax", "sqrt", "stack", "sub", "tanh", "tensor", "where",
-]
-
 try:
-    import torch
+    _source: Any = import_module("torch")
 except ImportError:
-    from stand_in import (
-        Tensor, add, cat, exp, matmul, maximum, mul, ones, relu, scalar, sigmoid, softmax, sqrt, stack, sub,
-        tanh, where,
-    )
-else:
-    from torch import (
-        Tensor, add, cat, exp, matmul, maximum, mul, relu, sigmoid, softmax, sqrt, stack, sub, tanh, where,
-    )
+    _source = import_module("stand_in")
 
-    def ones() -> Any:
-        """A square matrix of ones."""
-        return torch.ones(4, 4)
+Tensor = _source.Tensor
+add = _source.add
+cat = _source.cat
+exp = _source.exp
+matmul = _source.matmul
+mul = _source.mul
+relu = _source.relu
+sigmoid = _source.sigmoid
+softmax = _source.softmax
+sqrt = _source.sqrt
+stack = _source.stack
+sub = _source.sub
+tanh = _source.tanh
+where = _source.where
 
-    def scalar() -> Any:
-        """A tensor without dimensions, which can be compared and branched on."""
-        return torch.tensor(1.0)
+
+def ones() -> Any:
+    """A square matrix of ones."""
+    return _source.ones(4, 4)
+
+
+def scalar() -> Any:
+    """A tensor without dimensions, which can be compared and branched on."""
+    return _source.tensor(1.0)
 
 
 def tensor() -> Any:

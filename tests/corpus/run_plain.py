@@ -1,6 +1,6 @@
 """Runs the corpus in this interpreter without torch, through the product's own runner, clock and report.
 
-A plain function stands for an operator: it nests in the ranges of the open lines as an operator of torch does.
+A plain function stands for an operator, and nests in the ranges of the open lines as one of torch does.
 Prints one JSON document: python, clock, functions, results, operators, differences.
 """
 
@@ -13,6 +13,7 @@ import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1] / "server"), str(HERE)]
@@ -25,7 +26,7 @@ from faults import FAULTS, faulty  # noqa: E402
 from stand_in import RECORD  # noqa: E402
 
 from profile_neuron.core.run_folder import SCHEMA  # noqa: E402
-from profile_neuron.errors import ProfileNeuronError  # noqa: E402
+from profile_neuron.errors import CaptureError  # noqa: E402
 from profile_neuron.report.files import report  # noqa: E402
 from profile_neuron.worker import runner  # noqa: E402
 from profile_neuron.worker.failures import RunStopped  # noqa: E402
@@ -100,17 +101,18 @@ class PlainHost:
 
 def run_corpus(clock: type[LineClock]) -> Comparison:
     """Run every profiled function of the corpus and compare its result."""
-    runner.torch_host = PlainHost  # type: ignore[assignment]
-    runner.default_clock = lambda: clock
     comparison = Comparison(plan.expectations())
     loader = Loader()
-    for path, spec in plan.functions():
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                runner.run(plan.request(path, spec, folder), loader, "none", lambda phase, done, total: None)
-                comparison.add(report(Path(folder)))
-            except (RunStopped, ProfileNeuronError) as error:
-                comparison.fail(path, spec, str(getattr(error, "failure", error)))
+    with mock.patch.multiple(runner, torch_host=PlainHost, default_clock=lambda: clock):
+        for path, spec in plan.functions():
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    runner.run(plan.request(path, spec, folder), loader, "none", lambda phase, done, total: None)
+                    comparison.add(report(Path(folder)))
+                except RunStopped as error:
+                    comparison.fail(path, spec, error.failure.reason)
+                except CaptureError as error:
+                    comparison.fail(path, spec, str(error))
     return comparison
 
 

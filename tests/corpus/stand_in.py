@@ -1,4 +1,4 @@
-"""Tensors without torch: each operator is a plain call that notes one event, named as torch names it.
+"""What the corpus needs of torch, without torch: an operator is a plain call that notes one event under its name.
 
 The same record takes the ranges of the line clock, and a counter stands for the clock, so that operators and
 ranges nest as they do in a trace of torch.
@@ -169,12 +169,12 @@ class Tensor:
         return self._same("t")
 
 
-def ones() -> Tensor:
+def ones(*size: int) -> Tensor:
     return Tensor(_run("ones", 1.0))
 
 
-def scalar() -> Tensor:
-    return Tensor(1.0)
+def tensor(value: float) -> Tensor:
+    return Tensor(value)
 
 
 def add(x: Tensor, y: Tensor) -> Tensor:
@@ -191,10 +191,6 @@ def mul(x: Tensor, y: Tensor) -> Tensor:
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
     return x @ y
-
-
-def maximum(x: Tensor, y: Tensor) -> Tensor:
-    return Tensor(_run("maximum", max(x.value, y.value)))
 
 
 def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:

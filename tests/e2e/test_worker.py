@@ -52,7 +52,9 @@ def test_inputs_of_the_decorator_become_arguments(kind: str, model: Callable[...
     assert expected.items() <= found.items()
 
 
-def test_inputs_are_found_by_the_whole_name_before_the_last_part(model: Callable[..., Path], profiler: Profiler) -> None:
+def test_inputs_are_found_by_the_whole_name_before_the_last_part(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
     path = model(
         """
         class Block:
@@ -362,7 +364,9 @@ def test_definitions_that_were_not_reached_or_replaced_do_not_run(profiler: Prof
         assert run.state in ("failed", "noInputs")
 
 
-def test_a_replaced_definition_that_something_still_holds_is_runnable(model: Callable[..., Path], profiler: Profiler) -> None:
+def test_a_replaced_definition_that_something_still_holds_is_runnable(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
     path = model(
         """
         import functools
@@ -412,7 +416,9 @@ def test_of_several_closures_of_one_definition_the_last_is_run(model: Callable[.
 
 def test_each_run_executes_the_saved_bytes_afresh(model: Callable[..., Path], profiler: Profiler) -> None:
     """Same size, same second: a stale bytecode file would not notice, neither for the file nor for a helper."""
-    path = model("import helper\nSTATE = []\n@profile_neuron\ndef f():\n    STATE.append(1)\n    print(len(STATE), helper.X, 1)\n")
+    path = model(
+        "import helper\nSTATE = []\n@profile_neuron\ndef f():\n    STATE.append(1)\n    print(len(STATE), helper.X, 1)\n"
+    )
     helper = path.with_name("helper.py")
     helper.write_text("X = 1\n")
     first = profiler.run(path)
@@ -426,7 +432,9 @@ def test_each_run_executes_the_saved_bytes_afresh(model: Callable[..., Path], pr
     assert not list(path.parent.rglob("*.pyc")), "nothing of ours in the user's tree"
 
 
-def test_the_last_runs_module_is_released_before_the_next_one_loads(model: Callable[..., Path], profiler: Profiler) -> None:
+def test_the_last_runs_module_is_released_before_the_next_one_loads(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
     path = model(
         """
         import gc
@@ -558,7 +566,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_at_import_is_shown_at_the_users_line(fault: str, profiler: Profiler, write: Callable[..., Path]) -> None:
+def test_a_fault_at_import_is_shown_at_the_users_line(
+    fault: str, profiler: Profiler, write: Callable[..., Path]
+) -> None:
     text, reason, frames = FAULTS[fault]
     write("broken.py", "x = 1\nif x\n")
     path = write("model.py", text + "@profile_neuron\ndef f(): ...\n")
@@ -574,7 +584,9 @@ WRONG_INPUTS = {
 
 
 @pytest.mark.parametrize("kind", WRONG_INPUTS)
-def test_inputs_that_fail_or_do_not_fit_are_one_sentence(kind: str, profiler: Profiler, model: Callable[..., Path]) -> None:
+def test_inputs_that_fail_or_do_not_fit_are_one_sentence(
+    kind: str, profiler: Profiler, model: Callable[..., Path]
+) -> None:
     factory, reason = WRONG_INPUTS[kind]
     run = profiler.run(model(f"@profile_neuron(inputs={factory})\ndef f(x, y):\n    print('ran')\n"))
     assert (run.state, run.output) == ("failed", ())

@@ -31,9 +31,10 @@ MAY_IMPORT = {
     "report": {"core", "capture", "wire"},
     "wire": {"core", "msgpack"},
     "worker": {"core", "wire", "decorator", "torch"},
-    "agent": {"core", "wire"},
-    "daemon": {"core", "wire", "msgpack"},
+    "agent": {"core", "wire", "folders"},
+    "daemon": {"core", "wire", "folders", "msgpack"},
     "terminal": {"core", "rich"},
+    "folders": set(),
     "cli": {"core", "daemon", "report", "terminal", "wire"},
     "__main__": {"core", "cli"},
     "__init__": {"decorator"},
@@ -89,7 +90,7 @@ def targets(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_file_imports_only_what_the_table_allows(path: Path) -> None:
     allowed = MAY_IMPORT[box(path)] | {box(path), "errors", "profile_neuron"}
-    if box(path) in ("decorator", "errors", "__init__"):
+    if box(path) in ("decorator", "errors", "folders", "__init__"):
         allowed = MAY_IMPORT[box(path)] | {box(path)} | ({"profile_neuron"} if box(path) == "__init__" else set())
     assert targets(path) <= allowed
 
@@ -109,7 +110,12 @@ def test_only_the_hosts_of_torch_import_torch() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["profile_neuron.cli", "profile_neuron.daemon.agent_client", "profile_neuron.agent.agent", "profile_neuron.report.files"],
+    [
+        "profile_neuron.cli",
+        "profile_neuron.daemon.agent_client",
+        "profile_neuron.agent.agent",
+        "profile_neuron.report.files",
+    ],
 )
 def test_server_agent_and_report_run_without_torch(module: str) -> None:
     """Invariant 1, in a process."""
@@ -120,7 +126,7 @@ def test_server_agent_and_report_run_without_torch(module: str) -> None:
 
 def test_our_programs_start_isolated() -> None:
     """Invariant 1: -I keeps the working directory, PYTHONPATH and the user's site folder off the path."""
-    command = isolated_command("python", "some.module", ["/own"], "argument")
+    command = isolated_command("python", "some.module", "/own", "argument")
     assert command[:3] == ["python", "-I", "-c"]
     assert command[-2:] == ["/own", "argument"]
     starts = [path for path in files() if "create_subprocess" in path.read_text()]
@@ -134,7 +140,9 @@ def test_text_is_split_into_lines_in_one_place() -> None:
         assert not targets(path) & {"lsprotocol", "pygls"} or box(path) == "lsp"
 
 
-@pytest.mark.parametrize("path", [path for path in files() if box(path) in ("core", "capture")], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in files() if box(path) in ("core", "capture")], ids=lambda path: path.name
+)
 def test_core_and_capture_are_pure(path: Path) -> None:
     """Invariant 3: no files, clock, environment, threads or logging."""
     allowed = {"text.py": {"io"}, "project.py": {"pathlib"}}.get(path.name, set())

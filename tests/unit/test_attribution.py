@@ -155,6 +155,21 @@ def test_nested_operators_count_once_and_only_the_outermost_is_listed() -> None:
     ]
 
 
+def test_the_operator_table_counts_an_operator_that_hands_on_to_its_own_name_once() -> None:
+    t = Timeline()
+    t.call(
+        0,
+        t.line(0, t.op("aten::sum", 10, t.op("aten::sum", 20))),
+        t.line(0, t.op("aten::to", 5, t.op("aten::to", 1), t.op("aten::copy_", 2))),
+    )
+    (f,) = costs(t).functions
+    assert [(row.name, row.calls, row.self_host_ns) for row in f.operators] == [
+        ("aten::sum", 1.0, 30),
+        ("aten::to", 2.0, 6),
+        ("aten::copy_", 1.0, 2),
+    ]
+
+
 def test_a_nested_definition_belongs_to_the_function_around_it() -> None:
     t = Timeline()
     t.call(0, t.line(4, t.line(3, t.op("aten::sub", 40))))

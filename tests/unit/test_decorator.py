@@ -148,7 +148,9 @@ def test_importing_it_loads_nothing_but_the_standard_library() -> None:
 
 def test_it_works_where_no_dependency_is_installed(write: Callable[..., Any]) -> None:
     """As after pip install --no-deps: -S leaves site-packages out."""
-    path = write("app.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): return 7\nprint(f())\n")
+    path = write(
+        "app.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): return 7\nprint(f())\n"
+    )
     script = f"import sys; sys.path.append({str(SERVER)!r}); exec(open({str(path)!r}).read())"
     finished = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
     assert finished.stdout == "7\n"
@@ -156,7 +158,9 @@ def test_it_works_where_no_dependency_is_installed(write: Callable[..., Any]) ->
 
 def test_marking_is_recorded_only_where_someone_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     marks: list[tuple[object, int]] = []
-    monkeypatch.setattr(decorator, "on_mark", lambda decorated, options, frame: marks.append((decorated, options.warmup)))
+    monkeypatch.setattr(
+        decorator, "on_mark", lambda decorated, options, frame: marks.append((decorated, options.warmup))
+    )
 
     @profile_neuron(warmup=7)
     def f() -> None: ...

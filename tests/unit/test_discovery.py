@@ -268,7 +268,10 @@ def test_functions_that_are_not_decorated_have_spans_too() -> None:
         "def f(x):\n"
         "    return x\n"
     )
-    found = [(item.qualname, item.first_line, item.def_line, item.last_line, item.decorated, item.parent) for item in spans(text)]
+    found = [
+        (item.qualname, item.first_line, item.def_line, item.last_line, item.decorated, item.parent)
+        for item in spans(text)
+    ]
     assert sorted(found) == sorted(
         [
             ("A.g", 4, 5, 7, False, None),

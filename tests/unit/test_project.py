@@ -49,8 +49,6 @@ def test_a_file_is_the_module_that_its_packages_make_it(path: str, files: tuple[
     ],
 )
 def test_project_files_lie_under_a_root_and_in_no_environment(name: str, is_project: bool) -> None:
-    project = ProjectFiles(
-        ("/p", "/extra/site-packages/mine"), ("/p/tool",), tree("/p/.venv/pyvenv.cfg")
-    )
+    project = ProjectFiles(("/p", "/extra/site-packages/mine"), ("/p/tool",), tree("/p/.venv/pyvenv.cfg"))
     assert (name in project) is is_project
     assert (name in project) is is_project, "also when asked again"

@@ -22,15 +22,31 @@ def trace(*events: dict, **head: object) -> bytes:
 
 
 def event(**changes: object) -> dict:
-    return {"ph": "X", "cat": "cpu_op", "name": "aten::mul", "pid": 1, "tid": 5, "ts": 1, "dur": 2, "args": {}} | changes
+    return {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mul",
+        "pid": 1,
+        "tid": 5,
+        "ts": 1,
+        "dur": 2,
+        "args": {},
+    } | changes
 
 
 def test_stamps_keep_their_nanoseconds_at_any_size() -> None:
-    content = b'{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": [' + json.dumps(event()).encode().replace(
-        b'"ts": 1', b'"ts": 5096346181423.879'
-    ).replace(b'"dur": 2', b'"dur": 0.879') + b"]}"
+    content = (
+        b'{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": ['
+        + json.dumps(event())
+        .encode()
+        .replace(b'"ts": 1', b'"ts": 5096346181423.879')
+        .replace(b'"dur": 2', b'"dur": 0.879')
+        + b"]}"
+    )
     (found,) = read_framework_trace(content).events
-    assert found == Event("aten::mul", 5, 1790857026000000000 + 5096346181423879, 1790857026000000000 + 5096346181424758, 0)
+    assert found == Event(
+        "aten::mul", 5, 1790857026000000000 + 5096346181423879, 1790857026000000000 + 5096346181424758, 0
+    )
 
 
 def test_the_trace_that_torch_exported_gives_its_operators() -> None:

@@ -30,15 +30,20 @@ def test_durations_have_three_digits_rounded_half_up(ns: int, text: str) -> None
 
 @pytest.mark.parametrize(
     ("part", "whole", "text"),
-    [(1_164_500, 2_355_000, "49 %"), (1, 1000, "<1 %"), (5, 1000, "1 %"), (1000, 1000, "100 %"), (0, 10, ""), (1, 0, "")],
+    [
+        (1_164_500, 2_355_000, "49 %"),
+        (1, 1000, "<1 %"),
+        (5, 1000, "1 %"),
+        (1000, 1000, "100 %"),
+        (0, 10, ""),
+        (1, 0, ""),
+    ],
 )
 def test_a_share_is_never_shown_as_zero_percent(part: int, whole: int, text: str) -> None:
     assert units.share(part, whole) == text
 
 
-@pytest.mark.parametrize(
-    ("calls", "text"), [(1.0, "1 op"), (3.0, "3 ops"), (2 / 3, "0.67 ops"), (1.5, "1.50 ops")]
-)
+@pytest.mark.parametrize(("calls", "text"), [(1.0, "1 op"), (3.0, "3 ops"), (2 / 3, "0.67 ops"), (1.5, "1.50 ops")])
 def test_operator_counts_are_singular_plural_or_average(calls: float, text: str) -> None:
     assert units.operators(calls) == text
 

@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    """Serve the wire on the descriptors it was started with; arguments are the path of our own packages."""
+    """Serve the wire on the descriptors it was started with; the argument is the folder of our packages."""
     # Taken before any other import, which could print to it.
     from profile_neuron.wire.stdio import MAGIC, take_over
 
@@ -32,7 +32,7 @@ def main() -> None:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), reader)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             loop.add_signal_handler(number, stream.feed_eof)
-        agent = Agent(send, sys.argv[1:])
+        agent = Agent(send, sys.argv[1])
         decoder = Decoder()
         try:
             while piece := await stream.read(1 << 16):

@@ -35,7 +35,7 @@ from profile_neuron.wire.messages import (
 from profile_neuron.wire.stdio import end_of_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _OUTPUT_S = 1.0
 class Agent:
     """At most one run at a time; the worker stays for the next one unless it had to be ended."""
 
-    def __init__(self, send: Callable[[Message], None], own_path: Sequence[str]) -> None:
+    def __init__(self, send: Callable[[Message], None], own_path: str) -> None:
         self._send = send
         self._own_path = own_path
         self._worker: _Worker | None = None
@@ -183,7 +183,7 @@ class Agent:
         if self._worker is not None and self._worker.child.alive:
             return self._worker
         script = Path(profile_neuron.__file__).parent / "worker" / "__main__.py"
-        child = await Child.start([sys.executable, str(script), *self._own_path], cwd)
+        child = await Child.start([sys.executable, str(script), self._own_path], cwd)
         worker = _Worker(child, self._send)
         self._worker = worker
         try:

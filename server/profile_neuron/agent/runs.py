@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from profile_neuron.folders import cache_folder
 
-def runs_root() -> Path:
-    """The folder of all run folders."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "profile-neuron" / "runs"
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def make_run_folder(run_id: str) -> Path:
     """A new, empty folder that only the user can enter. Raises OSError where it cannot be made."""
-    root = runs_root()
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = root / run_id
+    folder = cache_folder("runs") / run_id
     folder.mkdir(mode=0o700)
     return folder
 

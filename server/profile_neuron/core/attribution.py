@@ -60,6 +60,8 @@ class Operator(NamedTuple):
     compiled: bool
     # On a thread that started after the first call began.
     other_thread: bool
+    # Counted as a call of its own in the operator table.
+    counted: bool
 
 
 def attribute(record: RunRecord, trace: Trace, log: LineLog) -> LineCosts:
@@ -126,6 +128,7 @@ def place_operators(
                 backward=node.backward,
                 compiled=node.compiled,
                 other_thread=thread not in calls.threads,
+                counted=not node.is_repeated,
             )
 
 
@@ -142,7 +145,14 @@ class _Node:
     compiled: bool
     # Duration of the operators directly inside; ranges of ours are looked through.
     inner_ns: int = 0
+    inner_count: int = 0
     operator: _Node | None = field(default=None, repr=False)
+
+    @property
+    def is_repeated(self) -> bool:
+        """An operator that only hands on to one of its own name; torch's tables count the two as one."""
+        outer = self.operator
+        return outer is not None and outer.event.name == self.event.name and outer.inner_count == 1
 
 
 def _nest(timeline: list[Event]) -> list[_Node]:
@@ -155,6 +165,7 @@ def _nest(timeline: list[Event]) -> list[_Node]:
         node = _node(event, stack[-1] if stack else None)
         if node.operator is not None and not event.name.startswith(OUR_RANGES):
             node.operator.inner_ns += event.end_ns - event.start_ns
+            node.operator.inner_count += 1
         nodes.append(node)
         stack.append(node)
     return nodes
@@ -177,7 +188,7 @@ def _node(event: Event, outer: _Node | None) -> _Node:
     backward = backward or event.name.startswith(_BACKWARD)
     listed = not backward and not compiled and ((event.name.startswith(_ATEN) and not in_aten) or is_region)
     compiled = compiled or event.name.startswith(_COMPILE_ENTRY)
-    return _Node(event, lines, number, listed, in_aten, backward, compiled, 0, operator)
+    return _Node(event, lines, number, listed, in_aten, backward, compiled, operator=operator)
 
 
 class _Calls:
@@ -250,7 +261,7 @@ def _add(operator: Operator, functions: _Functions, tallies: dict[_Key, _Tally])
 
 def _count(operator: Operator, tally: _Tally) -> None:
     tally.call_ns[operator.call] += operator.self_ns
-    tally.table_calls[operator.name] += 1
+    tally.table_calls[operator.name] += operator.counted
     tally.table_ns[operator.name] += operator.self_ns
 
 

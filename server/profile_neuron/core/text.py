@@ -23,9 +23,13 @@ def decode(source: bytes) -> str:
         # detect_encoding reads lines, and knows no lone carriage return as a line end.
         head = re.sub(rb"\r\n?", b"\n", source[:1024])
         encoding, _ = tokenize.detect_encoding(io.BytesIO(head).readline)
-        return source.decode(encoding)
     except SyntaxError as error:
-        raise SourceError(f"{error.msg}; correct the encoding line", 1) from error
+        # This one also stands for a file without any declaration whose first lines are not UTF-8.
+        if "invalid or missing encoding declaration" not in str(error.msg):
+            raise SourceError(f"{error.msg}; correct the encoding line", 1) from error
+        encoding = "utf-8"
+    try:
+        return source.decode(encoding)
     except UnicodeDecodeError as error:
         line = len(_LINE_END.findall(source[: error.start].decode("latin-1"))) + 1
         raise SourceError(

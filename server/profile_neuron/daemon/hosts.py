@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import msgpack
 
 import profile_neuron
 from profile_neuron.core.launch import isolated_command
+from profile_neuron.errors import HostError
+from profile_neuron.folders import cache_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +24,29 @@ class LocalHost:
     python: str
 
     def command(self) -> list[str]:
-        """Start an agent in the user's interpreter."""
-        return isolated_command(self.python, "profile_neuron.agent.__main__", own_path())
+        """Start an agent in the user's interpreter. Raises HostError where our path cannot be made."""
+        own_path = str(packages_folder())
+        # Once for the agent itself, and once as the argument that it starts worker and report with.
+        return isolated_command(self.python, "profile_neuron.agent.__main__", own_path, own_path)
 
     def cwd(self) -> str:
         """A working directory outside of any project."""
-        return tempfile.gettempdir() if os.name == "nt" else "/"
+        return "/" if os.name == "posix" else tempfile.gettempdir()
 
 
-def own_path() -> list[str]:
-    """Folders with this package and the packages that agent, worker and report need of ours."""
-    package = Path(profile_neuron.__file__).resolve().parent.parent
-    needed = Path(msgpack.__file__).resolve().parent.parent
-    return list(dict.fromkeys([str(package), str(needed)]))
+def packages_folder() -> Path:
+    """A folder with links to the packages that agent, worker and report need of ours, and nothing else.
 
-
-def default_python() -> str:
-    """The interpreter this program runs in."""
-    return sys.executable
+    The folder that they are installed in holds more, such as another torch, and user code must not find that.
+    """
+    packages = [Path(module.__file__ or "").resolve().parent for module in (profile_neuron, msgpack)]
+    name = hashlib.sha256("\n".join(map(str, packages)).encode()).hexdigest()[:16]
+    try:
+        folder = cache_folder(f"packages/{name}")
+        for package in packages:
+            # Another process may make the same links at the same time.
+            with contextlib.suppress(FileExistsError):
+                (folder / package.name).symlink_to(package, target_is_directory=True)
+    except OSError as error:
+        raise HostError(f"the cache folder cannot be used ({error}); set XDG_CACHE_HOME to one that can") from error
+    return folder

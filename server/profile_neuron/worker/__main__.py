@@ -6,13 +6,13 @@ import os
 import sys
 
 if __name__ == "__main__":
-    own_path = sys.argv[1:]
+    own_path = sys.argv[1]
     here = os.path.dirname(os.path.abspath(__file__))
     user_path = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]
-    # While our own modules load, folders that the user put on PYTHONPATH wait: a msgpack.py or a random.py
-    # there must not become ours. Afterwards they come first again, and ours last.
-    project_path = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    sys.path[:] = [entry for entry in user_path if os.path.abspath(entry) not in project_path] + own_path
+    # While our own modules load ours comes first, and folders that the user put on PYTHONPATH wait: neither
+    # an older version of this package nor a msgpack.py or random.py of the project may become ours.
+    waiting = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    sys.path[:] = [own_path, *(entry for entry in user_path if os.path.abspath(entry) not in waiting)]
 
     from profile_neuron.wire.stdio import take_over
 
@@ -20,5 +20,9 @@ if __name__ == "__main__":
 
     from profile_neuron.worker.session import serve
 
-    sys.path[:] = user_path + [entry for entry in own_path if entry not in user_path]
+    # From here on the path is the user's, and ours comes last: what only we needed is let go of, so that an
+    # import of that name finds the user's own.
+    sys.path[:] = [*user_path, own_path]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "msgpack"]:
+        del sys.modules[name]
     serve(_reader, _writer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import importlib.machinery
 import importlib.metadata
 import os
 import platform
@@ -97,7 +96,6 @@ class _Session:
             report("import", 0, 0)
             self._torch = _import_torch()
         os.chdir(request.cwd)
-        give_back_names([*request.project_roots, os.path.dirname(request.path)])  # noqa: PTH120
         runner.run(request, self._loader, self._torch, report)
 
 
@@ -119,13 +117,6 @@ def _import_torch() -> str:
             reason = f"torch cannot be imported by {sys.executable} ({describe(error)}); reinstall it there"
         raise RunStopped("failed", Failure(f"not-runnable: {reason}")) from error
     return version
-
-
-def give_back_names(folders: list[str]) -> None:
-    """Let the project's own module of the name of one that only we needed be imported under that name."""
-    if importlib.machinery.PathFinder.find_spec("msgpack", folders) is not None:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "msgpack"]:
-            del sys.modules[name]
 
 
 def flush_output() -> None:
