@@ -124,9 +124,13 @@ def _pythons(clock: str) -> list[str]:
     """Every CPython of this machine that has a clock, each once; this interpreter comes first."""
     first, last = _VERSIONS[clock]
     found = [path for path, version in _found_pythons().items() if first <= version <= last]
-    # Without one the clock goes untested, which must not look like success.
-    wanted = "3.10 or 3.11" if clock == "settrace" else "3.12 or newer"
-    assert found, f"no CPython {wanted} is on this machine; install one with pyenv, for example pyenv install 3.13"
+    if not found:
+        wanted = "3.10 or 3.11" if clock == "settrace" else "3.12 or newer"
+        reason = f"no CPython {wanted} is on this machine; install one with pyenv, for example pyenv install 3.13"
+        # A clock that goes untested must not look like success where the answer counts for everybody.
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
     return found
 
 

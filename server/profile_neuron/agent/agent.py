@@ -109,7 +109,7 @@ class Agent:
         worker = await self._ready_worker(request.cwd)
         worker.run_id = request.run_id
         try:
-            await worker.child.send(request)
+            worker.child.send(request)
             answer = await self._await_answer(worker, request)
             if worker.child.alive:
                 await worker.output_until_end_of(request.run_id, _OUTPUT_S)
@@ -167,11 +167,12 @@ class Agent:
         finally:
             await child.end()
             output.cancel()
+            child.close_output()
 
     async def _environment(self) -> None:
         try:
             worker = await self._ready_worker(str(Path.home()))
-            await worker.child.send(EnvironmentRequest())
+            worker.child.send(EnvironmentRequest())
             message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
         except (ProfileNeuronError, asyncio.TimeoutError) as error:
             self._send(ReportFailed(str(error) or "the worker did not answer in time"))
@@ -229,6 +230,7 @@ class _Worker:
         """Wait until the pipe closes; a process that left the group may keep it open."""
         await asyncio.wait([self._pump], timeout=limit_s)
         self._pump.cancel()
+        self.child.close_output()
 
     async def _pass_on(self) -> None:
         async for line in self.child.output():

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from profile_neuron.wire.stdio import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from typing import IO
 
     from profile_neuron.wire.messages import Message
 
@@ -27,34 +29,33 @@ _END_S = 2.0
 class Child:
     """One process of ours with a wire on its stdin and stdout, and its output on stderr."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
+    def __init__(self, process: subprocess.Popen[bytes], stdout: _Pipe, stderr: _Pipe) -> None:
         self._process = process
-        self._stdin = process.stdin
-        self._stdout = process.stdout
-        self._stderr = process.stderr
+        self._stdout = stdout
+        self._stderr = stderr
         self._decoder = Decoder()
         self._received: deque[Message] = deque()
+        # Waited for in a thread: asyncio's own subprocesses do not count as ended, in some versions, while
+        # anything that they started still holds one of their pipes.
+        self._exit = asyncio.get_running_loop().run_in_executor(None, process.wait)
 
     @classmethod
     async def start(cls, command: Sequence[str], cwd: str) -> Child:
         """Start a program in a session of its own. Raises HostError where it cannot be executed."""
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 cwd=cwd,
+                bufsize=0,
                 start_new_session=True,
-                limit=_LINE_LIMIT_BYTES,
             )
         except OSError as error:
             raise HostError(f"{command[0]} cannot be started in {cwd}: {error.strerror or error}") from error
-        child = cls(process)
-        child._stdin.write(MAGIC)
+        child = cls(process, await _Pipe.open(process.stdout), await _Pipe.open(process.stderr))
+        child._write(MAGIC)
         return child
 
     @property
@@ -63,18 +64,22 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None
+        return not self._exit.done()
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Write one frame; a child that is gone is noticed by receive."""
-        with contextlib.suppress(ConnectionError, RuntimeError):
-            self._stdin.write(encode(message))
-            await self._stdin.drain()
+        self._write(encode(message))
+
+    def _write(self, content: bytes) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            # A request is far smaller than what a pipe takes at once.
+            self._process.stdin.write(content)
 
     async def receive(self) -> Message | None:
         """The next message; None when the child closed its side. Raises WireError for bytes that are none."""
         while not self._received:
-            piece = await self._stdout.read(_READ_BYTES)
+            piece = await self._stdout.reader.read(_READ_BYTES)
             if not piece:
                 return None
             self._received.extend(self._decoder.feed(piece))
@@ -84,13 +89,13 @@ class Child:
         """Lines of what the child and its own children print, without their ends."""
         while True:
             try:
-                line = await self._stderr.readuntil(b"\n")
+                line = await self._stderr.reader.readuntil(b"\n")
             except asyncio.IncompleteReadError as error:
                 line = error.partial
                 if not line:
                     return
             except asyncio.LimitOverrunError as error:
-                line = await self._stderr.readexactly(error.consumed)
+                line = await self._stderr.reader.readexactly(error.consumed)
             yield line.decode("utf-8", "replace").rstrip("\r\n")
 
     async def end(self) -> str:
@@ -100,17 +105,39 @@ class Child:
 
     async def ended(self) -> str:
         """Wait for the process, end what it left of its group, and say how it ended."""
-        try:
-            code = await asyncio.wait_for(self._process.wait(), _END_S)
-        except asyncio.TimeoutError:
-            self._kill_group()
-            code = await self._process.wait()
+        await asyncio.wait([self._exit], timeout=_END_S)
         self._kill_group()
+        code = await self._exit
+        self._stdout.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         return cause_of_death(code)
+
+    def close_output(self) -> None:
+        """Read no more of what it prints; something that left its group may still hold the pipe."""
+        self._stderr.close()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class _Pipe:
+    """The reading end of a child's pipe on the event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
+        self.reader = reader
+        self._transport = transport
+
+    @classmethod
+    async def open(cls, pipe: IO[bytes] | None) -> _Pipe:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_LINE_LIMIT_BYTES)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        return cls(reader, transport)
+
+    def close(self) -> None:
+        self._transport.close()
 
 
 def cause_of_death(returncode: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 # -I keeps the working directory, PYTHONPATH and the user's site folder off the path. Ours comes first: the
 # interpreter may have another version of this package. Nothing else is imported, since main takes the wire.
 _BOOT = (
-    "import sys; from importlib import import_module as load; module, own_path = sys.argv[1:3]; "
+    "import sys; sys.version_info < (3, 10) and sys.exit('Python %d.%d is too old; profile-neuron needs 3.10 or "
+    "newer' % sys.version_info[:2]); from importlib import import_module as load; module, own_path = sys.argv[1:3]; "
     "sys.path[:0] = [own_path] * (own_path not in sys.path); sys.argv[:] = sys.argv[2:]; load(module).main()"
 )
 

@@ -103,11 +103,14 @@ class AgentClient:
     async def close(self) -> None:
         """Close the wire and wait for the agent to end, which ends the worker."""
         self._stdin.close()
-        try:
-            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
-        except asyncio.TimeoutError:
+        # What it still sends is read and dropped: a process with a full pipe would not end, and some
+        # versions of asyncio do not see the end of one whose pipe was not read to its end.
+        drain = asyncio.create_task(self._drain(), name="agent drain")
+        done, _ = await asyncio.wait([drain], timeout=_CLOSE_S)
+        if not done:
             self._process.kill()
-            await self._process.wait()
+        await self._process.wait()
+        await drain
         self._log_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._log_task
@@ -141,6 +144,10 @@ class AgentClient:
             except WireError as error:
                 raise AgentError(f"the agent sent something that is not a message: {error}") from error
         return self._received.popleft()
+
+    async def _drain(self) -> None:
+        while await self._stdout.read(1 << 16):
+            pass
 
     async def _read_log(self) -> None:
         assert self._process.stderr is not None

@@ -1,0 +1,283 @@
+"""Conversations with a real agent: hello, limits, cancelling, and what is left when the wire closes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from profile_neuron.daemon.agent_client import AgentClient
+from profile_neuron.daemon.hosts import LocalHost, packages_folder
+from profile_neuron.errors import AgentError, HostError
+from profile_neuron.wire.codec import Decoder, encode
+from profile_neuron.wire.messages import (
+    PROTOCOL_VERSION,
+    Cancel,
+    Hello,
+    Message,
+    RunDone,
+    RunFailed,
+    RunOutput,
+    RunProgress,
+    RunRequest,
+)
+from profile_neuron.wire.stdio import MAGIC
+from tests.conftest import case, request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+    from typing import Any
+
+SLOW = """
+import os, subprocess, sys, time
+from profile_neuron import profile_neuron
+@profile_neuron
+def f():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    print("pids", os.getpid(), child.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def slow(write: Callable[..., Path]) -> Path:
+    """A function that starts a child and never ends."""
+    return write("slow.py", SLOW)
+
+
+def run_with_agent(conversation: Callable[[AgentClient], Coroutine[Any, Any, None]]) -> None:
+    async def talk() -> None:
+        client = await AgentClient.start(LocalHost(sys.executable))
+        try:
+            await conversation(client)
+        finally:
+            await client.close()
+
+    asyncio.run(talk())
+
+
+async def last(client: AgentClient, wanted: RunRequest) -> Message:
+    """The message that ends a run."""
+    return [message async for message in client.run(wanted)][-1]
+
+
+def ended(pid: int, limit_s: float) -> bool:
+    """Whether a process is gone within a time; told by the kernel and not by asking again and again."""
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            return bool(select.select([descriptor], [], [], limit_s)[0])
+        finally:
+            os.close(descriptor)
+    return True
+
+
+def pids(message: RunOutput) -> list[int]:
+    return [int(word) for word in message.text.split()[1:]]
+
+
+def start_agent() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        LocalHost(sys.executable).command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def test_the_agent_says_hello_first() -> None:
+    agent = start_agent()
+    assert agent.stdout is not None
+    decoder, messages = Decoder(), []
+    while not messages:
+        messages += decoder.feed(agent.stdout.read1())  # type: ignore[attr-defined]
+    (hello,) = messages
+    assert isinstance(hello, Hello)
+    assert (hello.protocol, hello.role) == (PROTOCOL_VERSION, "agent")
+    agent.communicate(timeout=10)
+    assert agent.returncode == 0
+
+
+def test_garbage_on_the_wire_ends_the_agent_with_one_line_in_its_log() -> None:
+    agent = start_agent()
+    _, log = agent.communicate(MAGIC + b"\x00\x00\x00\x02\xc1\xc1", timeout=30)
+    assert agent.returncode == 0
+    assert b"the server broke the wire: a frame is not msgpack" in log
+    assert b"Traceback" not in log
+
+
+def test_cancelling_a_run_ends_its_processes_and_the_next_run_works(slow: Path) -> None:
+    async def conversation(client: AgentClient) -> None:
+        wanted = request(slow)
+        started: list[int] = []
+        async for message in client.run(wanted):
+            if isinstance(message, RunOutput) and "pids" in message.text:
+                started = pids(message)
+                await client.cancel("another run")
+                await client.cancel(wanted.run_id)
+        assert isinstance(message, RunFailed)
+        assert (message.state, message.failure.reason) == ("cancelled", "cancelled")
+        assert all(ended(pid, 2.0) for pid in started)
+        assert len(started) == 2
+        message = await last(client, request(case("R12") / "argv.py", decorator_modules=("pn_api",)))
+        assert isinstance(message, (RunDone, RunFailed))
+        assert message.run_id != wanted.run_id
+
+    run_with_agent(conversation)
+
+
+def test_cancelling_what_does_not_run_is_no_error() -> None:
+    async def conversation(client: AgentClient) -> None:
+        await client._send(Cancel("nothing"))
+        assert (await client.environment()).executable == sys.executable
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
+def test_closing_the_wire_ends_everything(slow: Path) -> None:
+    started: list[int] = []
+
+    async def talk() -> None:
+        client = await AgentClient.start(LocalHost(sys.executable))
+        async for message in client.run(request(slow)):
+            if isinstance(message, RunOutput) and "pids" in message.text:
+                started.extend(pids(message))
+                break
+        await client.close()
+
+    asyncio.run(talk())
+    assert len(started) == 2
+    assert all(ended(pid, 2.0) for pid in started)
+
+
+@pytest.mark.torch
+def test_killing_the_command_line_leaves_no_process(slow: Path) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-m", "profile_neuron", "run", str(slow)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert command.stderr is not None
+    line = next(line for line in command.stderr if "│ pids" in line)
+    started = [int(word) for word in line.split()[-2:]]
+    command.send_signal(signal.SIGKILL)
+    command.wait(10)
+    command.stderr.close()
+    assert all(ended(pid, 5.0) for pid in started)
+
+
+@pytest.mark.torch
+def test_a_second_request_while_a_run_is_on_is_refused(slow: Path) -> None:
+    async def conversation(client: AgentClient) -> None:
+        first, second = request(slow), request(slow)
+        await client._send(first)
+        async for message in client.run(second):
+            assert not isinstance(message, RunDone)
+        assert isinstance(message, RunFailed)
+        assert (message.run_id, message.failure.reason) == (second.run_id, "the agent is busy with another run")
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
+def test_the_worker_stays_warm_between_runs(write: Callable[..., Path]) -> None:
+    path = write(
+        "model.py",
+        """
+        import os
+        from profile_neuron import profile_neuron
+        print(os.getpid())
+        @profile_neuron
+        def f(): ...
+        """,
+    )
+
+    async def conversation(client: AgentClient) -> None:
+        printed = []
+        for _ in range(2):
+            async for message in client.run(request(path)):
+                if isinstance(message, RunOutput):
+                    printed.append(message.text)
+        assert len(set(printed)) == 1
+        assert len(printed) == 2
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
+def test_run_folders_are_removed_unless_they_are_kept(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    runs = tmp_path / "cache" / "profile-neuron" / "runs"
+
+    async def conversation(client: AgentClient) -> None:
+        message = await last(client, request(path))
+        assert isinstance(message, RunDone)
+        assert (message.run_folder, list(runs.iterdir())) == ("", [])
+        message = await last(client, replace(request(path), keep=True))
+        assert isinstance(message, RunDone)
+        assert [str(folder) for folder in runs.iterdir()] == [message.run_folder]
+        files = sorted(item.name for item in (runs / message.run_folder).iterdir())
+        assert files == ["lines.json", "operators.json", "run.json", "trace.json"]
+
+    run_with_agent(conversation)
+
+
+def test_progress_names_the_run(write: Callable[..., Path]) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(x): ...\n")
+
+    async def conversation(client: AgentClient) -> None:
+        wanted = request(path)
+        async for message in client.run(wanted):
+            if isinstance(message, RunProgress):
+                assert message.run_id == wanted.run_id
+        assert isinstance(message, RunFailed)
+
+    run_with_agent(conversation)
+
+
+def bad_python(tmp_path: Path, script: str) -> str:
+    """An executable that stands in for an interpreter."""
+    path = tmp_path / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+BAD_AGENTS = {
+    "not executable": (None, HostError, "cannot be started"),
+    "ends at once": ("exit 3", AgentError, "the agent ended early"),
+    "says why": ("echo 'disk is full' >&2; exit 3", AgentError, "the agent ended early: disk is full"),
+    "floods": ("while :; do echo not a protocol at all; done", AgentError, "does not speak this protocol"),
+    "too old": (f"exec {shutil.which('cat')}", AgentError, "speaks another protocol"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_AGENTS)
+def test_an_agent_that_misbehaves_at_hello_is_one_sentence(kind: str, tmp_path: Path) -> None:
+    script, error, sentence = BAD_AGENTS[kind]
+    python = str(tmp_path / "none") if script is None else bad_python(tmp_path, script)
+    if kind == "too old":
+        old = encode(Hello(PROTOCOL_VERSION + 1, "agent", "9.9", "3.11"))
+        (tmp_path / "hello").write_bytes(MAGIC + old)
+        python = bad_python(tmp_path, f"cat {tmp_path / 'hello'}; cat >/dev/null")
+    with pytest.raises(error, match=sentence):
+        asyncio.run(AgentClient.start(LocalHost(python)))
+
+
+def test_only_what_the_worker_needs_of_ours_is_on_its_path() -> None:
+    folder = packages_folder()
+    assert sorted(item.name for item in folder.iterdir()) == ["msgpack", "profile_neuron"]
+    assert folder.stat().st_mode & 0o077 == 0
+    assert packages_folder() == folder, "made once"
