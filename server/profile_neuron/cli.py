@@ -227,6 +227,7 @@ def report_command(arguments: argparse.Namespace) -> int:
 
 def doctor_command(arguments: argparse.Namespace) -> int:
     """profile-neuron doctor: exit code 0, 1 where functions cannot be run."""
+    from profile_neuron.doctor import BROKEN, diagnose
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
@@ -238,12 +239,12 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     except ProfileNeuronError as error:
         terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
         return EXIT_FAILED
-    rows = _diagnose(environment)
-    for mark, subject, finding, advice in rows:
-        terminal.out.print(f"{mark} {subject:<14}{finding}")
-        if advice:
-            terminal.out.print(f"{'':<16}→ {advice}")
-    return EXIT_FAILED if any(mark == "✗" for mark, *_ in rows) else EXIT_OK
+    remarks = diagnose(environment)
+    for remark in remarks:
+        terminal.out.print(f"{remark.mark} {remark.subject:<14}{remark.finding}")
+        if remark.advice:
+            terminal.out.print(f"{'':<16}→ {remark.advice}")
+    return EXIT_FAILED if any(remark.mark == BROKEN for remark in remarks) else EXIT_OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,41 +398,6 @@ async def _environment(python: str) -> Environment:
         return await client.environment()
     finally:
         await client.close()
-
-
-def _diagnose(environment: Environment) -> list[tuple[str, str, str, str]]:
-    """Mark, subject, finding and advice, one row each; a cross means that functions cannot be run."""
-    pip = f"{environment.executable} -m pip install"
-    version = tuple(int(part) for part in environment.python.split(".")[:2])
-    rows = [
-        ("✓", "interpreter", f"Python {environment.python} ({environment.executable})", ""),
-        ("✓", "line clock", f"sys.{environment.clock}", ""),
-    ]
-    if version >= (3, 14):
-        rows.append(("–", "", "Python 3.14 is untested", "use 3.10 to 3.13 if lines look wrong"))
-    if environment.torch is None:
-        rows.append(("✗", "torch", "not installed", f"{pip} torch==2.13.0"))
-    elif environment.torch_error:
-        advice = f"{pip} --force-reinstall torch=={environment.torch.partition('+')[0]}"
-        rows.append(("✗", "torch", f"{environment.torch}, but its import fails: {environment.torch_error}", advice))
-    else:
-        rows.append(("✓", "torch", environment.torch, ""))
-    rows += [("✓", "device", device, "") for device in environment.devices]
-    if environment.torch_neuronx is None:
-        neuron = (
-            "–",
-            "torch-neuronx",
-            "not installed",
-            "needed on a Trainium host only; times are of the CPU",
-        )
-    else:
-        neuron = (
-            "–",
-            "torch-neuronx",
-            environment.torch_neuronx,
-            "this version measures the CPU only; Neuron device time is not built yet",
-        )
-    return [*rows, neuron, ("✓", "msgpack", environment.msgpack or "the one of profile-neuron", "")]
 
 
 def _exists(path: Any) -> bool:

@@ -35,7 +35,8 @@ MAY_IMPORT = {
     "daemon": {"core", "wire", "folders", "msgpack"},
     "terminal": {"core", "rich"},
     "folders": set(),
-    "cli": {"core", "daemon", "report", "terminal", "wire"},
+    "doctor": set(),
+    "cli": {"core", "daemon", "doctor", "report", "terminal", "wire"},
     "__main__": {"core", "cli"},
     "__init__": {"decorator"},
 }

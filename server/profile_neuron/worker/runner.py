@@ -30,21 +30,15 @@ from profile_neuron.core.text import decode
 from profile_neuron.errors import SourceError
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, describe, failure_of
+from profile_neuron.worker.inputs import arguments, check_arguments, find_inputs
 from profile_neuron.worker.line_clock import LineClock, default_clock
-from profile_neuron.worker.loader import (
-    Loader,
-    Target,
-    arguments,
-    check_arguments,
-    find_inputs,
-    find_mark,
-    find_target,
-)
+from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from profile_neuron.wire.messages import RunRequest
+    from profile_neuron.worker.loader import Loader
 
     Report = Callable[[str, int, int], None]
 
@@ -62,13 +56,13 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     source = _saved_bytes(request)
     torch_host.forget_compiled_code()
     try:
-        module = loader.load(request, source, project)
+        module, marks = loader.load(request, source, project)
     except BaseException as error:
         failure = failure_of(error, project)
         if isinstance(error, ModuleNotFoundError):
             failure = replace(failure, reason=failure.reason + missing_root(error.name or "", request))
         raise RunStopped("failed", failure) from error
-    mark = find_mark(loader.marks, request)
+    mark = marks.find(request)
     report("inputs", 0, 0)
     try:
         target = find_target(module, mark, request)

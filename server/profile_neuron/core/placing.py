@@ -1,0 +1,159 @@
+"""Events of a trace to operators, each with its self time, its call and its stack of line numbers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from profile_neuron.core.model import COMPILED_REGION
+from profile_neuron.core.run_folder import CALL_RANGE, LINE_RANGE, OUR_RANGES, range_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from profile_neuron.core.model import Event
+
+_BACKWARD = "autograd::engine::evaluate_function"
+_ATEN = "aten::"
+# What torch.compile does around a region on the way into it.
+_COMPILE_ENTRY = ("TorchDynamo Cache Lookup", COMPILED_REGION)
+
+
+class Operator(NamedTuple):
+    """One operator of the profiled calls, placed."""
+
+    name: str
+    call: int
+    self_ns: int
+    # Numbers of the enclosing line ranges, outermost first.
+    lines: tuple[int, ...]
+    # Listed for its line: a top-level aten operator or a compiled call, outside of a backward pass.
+    listed: bool
+    backward: bool
+    # Part of entering a compiled function, or of what runs inside of one.
+    compiled: bool
+    # On a thread that started after the first call began.
+    other_thread: bool
+    # Counted as a call of its own in the operator table.
+    counted: bool
+
+
+def place_operators(
+    events: Iterable[Event], calls: Calls, earlier_threads: Iterable[int], ran: set[int]
+) -> Iterator[Operator]:
+    """Operators inside of profiled calls, with self times and lines; adds to ran every line that ran."""
+    earlier = frozenset(earlier_threads)
+    threads: dict[int, list[Event]] = defaultdict(list)
+    # Sorted as a whole, so that the order in which a source lists them shows nowhere in the result. Of two
+    # with the same start the longer one is outside, and of equal ones the one that was opened first.
+    for event in sorted(events, key=lambda item: (item.start_ns, -item.end_ns, item.thread, item.order)):
+        threads[event.thread].append(event)
+    for thread, timeline in threads.items():
+        for node in _nest(timeline):
+            call = calls.at(node.event.start_ns)
+            if call is None:
+                continue
+            if node.line is not None:
+                if not node.compiled and not node.backward:
+                    ran.add(node.line)
+                continue
+            if node.event.name.startswith(OUR_RANGES):
+                continue
+            if thread not in calls.threads and thread in earlier and not node.lines and not node.backward:
+                continue
+            yield Operator(
+                name=node.event.name,
+                call=call,
+                self_ns=node.event.end_ns - node.event.start_ns - node.inner_ns,
+                lines=node.lines,
+                listed=node.listed,
+                backward=node.backward,
+                compiled=node.compiled,
+                other_thread=thread not in calls.threads,
+                counted=not node.is_repeated,
+            )
+
+
+@dataclass(slots=True)
+class _Node:
+    """An event with what its place among the events of its thread says about it."""
+
+    event: Event
+    lines: tuple[int, ...]
+    line: int | None
+    listed: bool
+    in_aten: bool
+    backward: bool
+    compiled: bool
+    # Duration of the operators directly inside; ranges of ours are looked through.
+    inner_ns: int = 0
+    inner_count: int = 0
+    operator: _Node | None = field(default=None, repr=False)
+
+    @property
+    def is_repeated(self) -> bool:
+        """An operator that only hands on to one of its own name; torch's tables count the two as one."""
+        outer = self.operator
+        return outer is not None and outer.event.name == self.event.name and outer.inner_count == 1
+
+
+def _nest(timeline: list[Event]) -> list[_Node]:
+    """Events of one thread with what encloses them."""
+    nodes: list[_Node] = []
+    stack: list[_Node] = []
+    for event in timeline:
+        while stack and stack[-1].event.end_ns <= event.start_ns:
+            stack.pop()
+        node = _node(event, stack[-1] if stack else None)
+        if node.operator is not None and not event.name.startswith(OUR_RANGES):
+            node.operator.inner_ns += event.end_ns - event.start_ns
+            node.operator.inner_count += 1
+        nodes.append(node)
+        stack.append(node)
+    return nodes
+
+
+def _node(event: Event, outer: _Node | None) -> _Node:
+    number = range_number(event.name, LINE_RANGE)
+    lines: tuple[int, ...] = ()
+    in_aten = backward = compiled = False
+    operator = None
+    if outer is not None:
+        # What runs inside of a compiled call stays on the line that made the call.
+        lines = outer.lines if outer.line is None or outer.compiled else (*outer.lines, outer.line)
+        in_aten = outer.in_aten or outer.event.name.startswith(_ATEN)
+        backward = outer.backward or outer.event.name.startswith(_BACKWARD)
+        compiled = outer.compiled or outer.event.name.startswith(COMPILED_REGION)
+        is_range = outer.event.name.startswith(OUR_RANGES)
+        operator = outer.operator if is_range else outer
+    is_region = event.name.startswith(COMPILED_REGION)
+    backward = backward or event.name.startswith(_BACKWARD)
+    listed = not backward and not compiled and ((event.name.startswith(_ATEN) and not in_aten) or is_region)
+    compiled = compiled or event.name.startswith(_COMPILE_ENTRY)
+    return _Node(event, lines, number, listed, in_aten, backward, compiled, operator=operator)
+
+
+class Calls:
+    """The profiled calls, one after the other on one thread."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        found = [
+            (event.start_ns, event.end_ns, number, event.thread)
+            for event in events
+            if (number := range_number(event.name, CALL_RANGE)) is not None
+        ]
+        self._windows = sorted(found)
+        self._starts = [start for start, *_ in self._windows]
+        self.threads = frozenset(thread for *_, thread in found)
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def at(self, time_ns: int) -> int | None:
+        """Number of the call that was on at a time."""
+        index = bisect_right(self._starts, time_ns) - 1
+        if index < 0 or time_ns >= self._windows[index][1]:
+            return None
+        return self._windows[index][2]
