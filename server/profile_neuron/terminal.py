@@ -37,11 +37,11 @@ class Terminal:
     """Results on one stream, everything that passes by on the other."""
 
     def __init__(self) -> None:
-        self.out = Console(highlight=False, soft_wrap=True)
+        self.out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         if not self.out.is_terminal:
             # A file has no width to fold long operator names at.
-            self.out = Console(highlight=False, soft_wrap=True, width=_FILE_WIDTH)
-        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+            self.out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=_FILE_WIDTH)
+        self.err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def error(self, sentence: str) -> None:
         """One sentence about what went wrong."""

@@ -165,6 +165,10 @@ class _Capture:
                 clock.stop()
         if clock.broken:
             self._warnings.append("the function used a profiler of its own; lines after that point may be missing")
+        for device in torch_host.devices()[1:]:
+            self._warnings.append(
+                f"this version measures the CPU only; of what ran on {device} it sees the time to start it"
+            )
         if not window.all_threads:
             self._warnings.append("this torch records only the calling thread; work in other threads is missing")
         folder = Path(self._request.run_folder)
