@@ -25,7 +25,7 @@ from profile_neuron.wire.messages import Limits, RunDone, RunFailed, RunOutput, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from profile_neuron.core.model import FunctionCosts
+    from profile_neuron.core.model import FunctionCosts, FunctionSpec
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data"
@@ -155,6 +155,10 @@ class Profiler:
         """Profile one function of a file; changes replace fields of the request."""
         return self._loop.run_until_complete(self._run(request(path, qualname, **changes)))
 
+    def run_spec(self, path: Path, spec: FunctionSpec, **changes: Any) -> Run:
+        """Profile a definition that the caller has discovered itself."""
+        return self._loop.run_until_complete(self._run(request_of(path, spec, **changes)))
+
     def close(self) -> None:
         if self._client is not None:
             self._loop.run_until_complete(self._client.close())
@@ -163,13 +167,14 @@ class Profiler:
     async def _run(self, wanted: RunRequest) -> Run:
         if self._client is None:
             self._client = await AgentClient.start(LocalHost(sys.executable))
-        phases, output = [], []
+        phases: list[str] = []
+        output: list[str] = []
         async for message in self._client.run(wanted):
             match message:
                 case RunProgress(phase=phase):
                     phases.append(phase)
                 case RunOutput(text=text):
-                    output.append(text)
+                    output += text.split("\n")
                 case RunDone() | RunFailed():
                     return Run(message, tuple(phases), tuple(output))
         raise AssertionError("a run ends with RunDone or RunFailed")
@@ -177,23 +182,27 @@ class Profiler:
 
 def request(path: Path, qualname: str = "", **changes: Any) -> RunRequest:
     """A request for one function, by default the only one of a file."""
-    source = path.read_bytes()
     modules = changes.get("decorator_modules", ("profile_neuron", "pn_api"))
-    specs = discover(decode(source), modules)
+    specs = discover(decode(path.read_bytes()), modules)
     spec = next(item for item in specs if not qualname or item.qualname == qualname)
     if "def_line" in changes:
         spec = next(item for item in specs if item.def_line == changes["def_line"])
+    return request_of(path, spec, **{"decorator_modules": modules, **changes})
+
+
+def request_of(path: Path, spec: FunctionSpec, **changes: Any) -> RunRequest:
+    """A request for one definition; changes replace fields of it."""
     fields: dict[str, Any] = {
         "run_id": secrets.token_hex(8),
         "path": str(path),
-        "sha256": hashlib.sha256(source).hexdigest(),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "qualname": spec.qualname,
         "first_line": spec.first_line,
         "def_line": spec.def_line,
         "last_line": spec.last_line,
         "repeats": None,
         "device": "cpu",
-        "decorator_modules": modules,
+        "decorator_modules": ("profile_neuron",),
         "project_roots": (str(path.parent),),
         "cwd": str(path.parent),
         "limits": Limits(60.0, 60.0),

@@ -7,6 +7,7 @@ import asyncio
 import difflib
 import hashlib
 import json
+import os
 import secrets
 import sys
 import time
@@ -30,14 +31,23 @@ if TYPE_CHECKING:
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_CANCELLED = 0, 1, 2, 130
 
 _DEFAULT_MOST = 100
+# What a function prints beyond this is counted and not shown.
+_OUTPUT_LINES = 10_000
 
 
 def main() -> None:
     """Parse the arguments, carry out one command and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        # Paths may hold bytes that are no text; in JSON, too, they come out as valid escapes.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     arguments = _parser().parse_args(sys.argv[1:])
     try:
+        Path.cwd()
         code: int = arguments.command(arguments)
         sys.stdout.flush()
+    except FileNotFoundError:
+        sys.stderr.write("profile-neuron: the working directory is gone; change to one that exists\n")
+        code = EXIT_USAGE
     except KeyboardInterrupt:
         code = EXIT_CANCELLED
         sys.stderr.write("profile-neuron: cancelled\n")
@@ -45,6 +55,11 @@ def main() -> None:
         # The reader of our output has gone, as head does; there is nobody to tell.
         sys.stderr.close()
         code = EXIT_FAILED
+    except OSError as error:
+        sys.stderr.write(f"profile-neuron: the output cannot be written: {error.strerror or error}\n")
+        sys.stderr.flush()
+        # Not by exit, which would try to write what is left once more.
+        os._exit(EXIT_FAILED)
     sys.exit(code)
 
 
@@ -97,6 +112,7 @@ def _add_run(commands: Any) -> None:
     run.add_argument(
         "--root",
         action="append",
+        type=_folder,
         default=[],
         metavar="DIR",
         help="another folder with project files, importable",
@@ -259,18 +275,22 @@ class _Outcome:
 
 def _resolve(target: str, modules: tuple[str, ...]) -> list[_Asked]:
     """The functions that a FILE[::QUALNAME] means. Raises _TargetError with one sentence."""
-    name, _, qualname = target.partition("::")
-    path = Path(name).absolute()
+    name, _, qualname = target.rpartition("::")
+    if not name or Path(target).exists():
+        name, qualname = target, ""
+    path = Path(os.path.abspath(name))  # noqa: PTH100 - a folder that is reached by .. has another package
     if not path.exists():
         raise _TargetError(f"{name}: no such file", EXIT_USAGE)
     if path.is_dir():
-        raise _TargetError(f"{name} is a folder; name a Python file in it", EXIT_USAGE)
+        raise _TargetError(f"{name or path} is a folder; name a Python file in it", EXIT_USAGE)
+    if not path.is_file():
+        raise _TargetError(f"{name} is not a regular file; name a Python file", EXIT_USAGE)
     try:
         source = path.read_bytes()
     except OSError as error:
         raise _TargetError(f"{name} cannot be read: {error.strerror}", EXIT_USAGE) from error
     try:
-        specs = discover(decode(source), modules, module_place(path, _exists).package)
+        specs = discover(decode(source), modules, module_place(path, os.path.exists).package)
     except SourceError as error:
         raise _TargetError(f"{name} does not parse: {error}", EXIT_FAILED) from error
     if not specs:
@@ -321,19 +341,24 @@ async def _run_one(client: Any, asked: _Asked, arguments: argparse.Namespace, te
     from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
 
     request = _request(asked, arguments)
-    outcome = None
+    outcome, printed = None, 0
     with Progress(terminal.err, asked.spec.qualname) as progress:
         async for message in client.run(request):
             match message:
                 case RunProgress(phase=phase, done=done, total=total):
                     progress.phase(phase, done, total)
                 case RunOutput(text=text):
-                    progress.interrupt()
-                    terminal.user_output(asked.spec.qualname, text)
+                    lines = text.split("\n")
+                    shown, printed = lines[: max(0, _OUTPUT_LINES - printed)], printed + len(lines)
+                    if shown:
+                        progress.interrupt()
+                        terminal.user_output(asked.spec.qualname, shown)
                 case RunDone(costs=costs, run_folder=run_folder):
                     outcome = _Outcome(asked, costs, None, run_folder)
                 case RunFailed():
                     outcome = _Outcome(asked, None, message, "")
+    if printed > _OUTPUT_LINES:
+        terminal.user_output(asked.spec.qualname, [f"… and {printed - _OUTPUT_LINES} more lines"])
     assert outcome is not None, "a run always ends with its result or its failure"
     return outcome
 
@@ -341,7 +366,7 @@ async def _run_one(client: Any, asked: _Asked, arguments: argparse.Namespace, te
 def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
     from profile_neuron.wire.messages import Limits, RunRequest
 
-    root = project_root(asked.path, _exists)
+    root = project_root(asked.path, os.path.exists)
     here = Path.cwd()
     # As if the file was run with python: here, unless that is somewhere unrelated to it.
     related = asked.path.is_relative_to(here) or here.is_relative_to(root)
@@ -356,7 +381,7 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         repeats=arguments.repeats,
         device="cpu",
         decorator_modules=tuple(arguments.decorator_module or DEFAULT_MODULES),
-        project_roots=(str(root), *(str(Path(folder).absolute()) for folder in arguments.root)),
+        project_roots=(str(root), *arguments.root),
         cwd=str(here if related else root),
         limits=Limits(arguments.import_timeout, arguments.timeout),
         keep=arguments.keep,
@@ -400,14 +425,16 @@ async def _environment(python: str) -> Environment:
         await client.close()
 
 
-def _exists(path: Any) -> bool:
-    return Path(path).exists()
-
-
 def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
     return int(text)
+
+
+def _folder(text: str) -> str:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a folder")
+    return os.path.abspath(text)  # noqa: PTH100 - as for the file itself
 
 
 def _seconds(text: str) -> float:

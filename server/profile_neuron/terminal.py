@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _WIDTHS = (6, 10, 7, 8, 6)
 _HOT_SHARE = 0.1
 _FILE_WIDTH = 240
+_COLOURED_LINES = 2000
 # Longer lines push their operators out of the column rather than all of them to the right.
 _SOURCE_WIDTH = 90
 # Of the operators of a line that calls a whole module only the first say something; --json has them all.
@@ -47,13 +48,10 @@ class Terminal:
         """One sentence about what went wrong."""
         self.err.print(Text.assemble(("profile-neuron: ", "bold red"), sentence))
 
-    def note(self, sentence: str) -> None:
-        """One sentence that a reader may want and a program does not."""
-        self.err.print(Text(sentence, style="dim"))
-
-    def user_output(self, title: str, text: str) -> None:
-        """A line that user code printed, marked with the function that ran."""
-        self.err.print(Text.assemble((f"{title} │ ", "dim"), _printable(text)))
+    def user_output(self, title: str, lines: Sequence[str]) -> None:
+        """Lines that user code printed, each marked with the function that ran."""
+        rows = [Text.assemble((f"{title} │ ", "dim"), _printable(line)) for line in lines]
+        self.err.print(Text("\n").join(rows))
 
     def result(self, costs: LineCosts, show_operators: bool, asked: Container[tuple[str, int]] = ()) -> None:
         """The profiled function with its lines, then the project functions that took part of its time.
@@ -96,28 +94,30 @@ class Terminal:
 
     def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str) -> None:
         by_line = {line.line: line for line in costs.lines}
-        last = min(costs.last_line, len(source))
-        first = costs.line
-        self._print(_row(("line", device, "share", "spread", "ops"), Text(""), "dim"))
-        highlighted = _highlight([_printable(line.expandtabs(4)) for line in source[first - 1 : last]])
-        width = max((len(code) for number, code in enumerate(highlighted, first) if number in by_line), default=0)
-        for number, code in enumerate(highlighted, first):
+        first, last = costs.line, min(costs.last_line, len(source))
+        code = [_printable(line.expandtabs(4)) for line in source[first - 1 : last]]
+        # Colours are for a person's screen, and no person reads thousands of lines.
+        colours = self.out.is_terminal and len(code) <= _COLOURED_LINES
+        shown = _highlight(code) if colours else [Text(line) for line in code]
+        width = max((len(line) for number, line in enumerate(code, first) if number in by_line), default=0)
+        rows = [_row(("line", device, "share", "spread", "ops"), Text(""), "dim")]
+        for number, text in enumerate(shown, first):
             line = by_line.get(number)
             if line is None:
-                self._print(_row((str(number), "", "", "", ""), code, "dim"))
+                rows.append(_row((str(number), "", "", "", ""), text, "dim"))
             else:
-                self._print(_line_row(line, costs, code, min(width, _SOURCE_WIDTH)))
+                rows.append(_line_row(line, costs, text, min(width, _SOURCE_WIDTH)))
         rest = costs.unattributed_ns or 0
         if rest:
-            whole = costs.host_ns or 0
-            cells = ("", units.duration(rest), units.share(rest, whole), "", "")
-            self._print(_row(cells, Text("unattributed", style="italic"), ""))
+            cells = ("", units.duration(rest), units.share(rest, costs.host_ns or 0), "", "")
+            rows.append(_row(cells, Text("unattributed", style="italic"), ""))
+        self._print(Text("\n").join(rows))
 
     def _operators(self, costs: FunctionCosts, device: str) -> None:
         if not costs.operators:
             return
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column("operator", overflow="fold")
+        table.add_column("operator", overflow="ellipsis", no_wrap=True)
         for heading in ("calls", "self cpu", "device", "share"):
             table.add_column(heading, justify="right", no_wrap=True)
         whole = sum(row.self_host_ns for row in costs.operators)

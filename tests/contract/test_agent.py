@@ -18,6 +18,7 @@ import pytest
 from profile_neuron.daemon.agent_client import AgentClient
 from profile_neuron.daemon.hosts import LocalHost, packages_folder
 from profile_neuron.errors import AgentError, HostError
+from profile_neuron.folders import cache_folder
 from profile_neuron.wire.codec import Decoder, encode
 from profile_neuron.wire.messages import (
     PROTOCOL_VERSION,
@@ -113,7 +114,12 @@ def test_garbage_on_the_wire_ends_the_agent_with_one_line_in_its_log() -> None:
     assert b"Traceback" not in log
 
 
-def test_cancelling_a_run_ends_its_processes_and_the_next_run_works(slow: Path) -> None:
+@pytest.mark.torch
+def test_cancelling_a_run_ends_its_processes_and_the_next_run_works(
+    slow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
     async def conversation(client: AgentClient) -> None:
         wanted = request(slow)
         started: list[int] = []
@@ -126,6 +132,7 @@ def test_cancelling_a_run_ends_its_processes_and_the_next_run_works(slow: Path) 
         assert (message.state, message.failure.reason) == ("cancelled", "cancelled")
         assert all(ended(pid, 2.0) for pid in started)
         assert len(started) == 2
+        assert list(cache_folder("runs").iterdir()) == [], "no run folder is left"
         message = await last(client, request(case("R12") / "argv.py", decorator_modules=("pn_api",)))
         assert isinstance(message, (RunDone, RunFailed))
         assert message.run_id != wanted.run_id
@@ -142,7 +149,8 @@ def test_cancelling_what_does_not_run_is_no_error() -> None:
 
 
 @pytest.mark.torch
-def test_closing_the_wire_ends_everything(slow: Path) -> None:
+def test_closing_the_wire_ends_everything(slow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     started: list[int] = []
 
     async def talk() -> None:
@@ -156,6 +164,7 @@ def test_closing_the_wire_ends_everything(slow: Path) -> None:
     asyncio.run(talk())
     assert len(started) == 2
     assert all(ended(pid, 2.0) for pid in started)
+    assert list(cache_folder("runs").iterdir()) == [], "no run folder is left"
 
 
 @pytest.mark.torch
@@ -206,7 +215,7 @@ def test_the_worker_stays_warm_between_runs(write: Callable[..., Path]) -> None:
         for _ in range(2):
             async for message in client.run(request(path)):
                 if isinstance(message, RunOutput):
-                    printed.append(message.text)
+                    printed += message.text.split("\n")
         assert len(set(printed)) == 1
         assert len(printed) == 2
 
@@ -229,7 +238,7 @@ def test_run_folders_are_removed_unless_they_are_kept(
         assert isinstance(message, RunDone)
         assert [str(folder) for folder in runs.iterdir()] == [message.run_folder]
         files = sorted(item.name for item in (runs / message.run_folder).iterdir())
-        assert files == ["lines.json", "operators.json", "run.json", "trace.json"]
+        assert files == ["lines.json", "operators.json", "run.json", "trace.json"], "all that report needs"
 
     run_with_agent(conversation)
 

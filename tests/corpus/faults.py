@@ -112,12 +112,21 @@ def _header_end(node: ast.stmt) -> int:
 def _no_thread_hook(clock: type[LineClock]) -> type[LineClock]:
     """Only the thread that makes the calls is followed."""
 
-    class Faulty(clock):  # type: ignore[misc, valid-type]
-        def hook_threads(self) -> None:
-            pass
+    def is_calling() -> bool:
+        return threading.current_thread() is threading.main_thread()
 
-        def accepts_thread(self) -> bool:
-            return threading.current_thread() is threading.main_thread()
+    class Faulty(clock):  # type: ignore[misc, valid-type]
+        def enter(self, code: CodeType, line: int | None, is_entry: bool) -> None:
+            if is_calling():
+                super().enter(code, line, is_entry)
+
+        def line(self, code: CodeType, line: int) -> None:
+            if is_calling():
+                super().line(code, line)
+
+        def leave(self) -> None:
+            if is_calling():
+                super().leave()
 
     return Faulty
 

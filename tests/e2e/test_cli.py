@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -376,7 +377,8 @@ def test_the_operator_table_is_the_one_that_torch_itself_shows() -> None:
     with torch_host.window() as window, open_range("pn.call:0"), open_range("pn.line:0"):
         y = x @ x + 1.0
         torch.nn.functional.layer_norm(y, (16,)).sum().item()
-    expected = {name: (calls, self_us) for name, calls, self_us in window.key_averages() if not name.startswith("pn.")}
+    table = window._profile.key_averages()
+    expected = {row.key: (row.count, row.self_cpu_time_total) for row in table if not row.key.startswith("pn.")}
     source = "from profile_neuron import profile_neuron\n@profile_neuron\ndef f():\n    pass\n"
     log = LineLog((SourceFile("/m.py", source),), (CodeEntries(0, 2, "f", 1),), (RunLine(0, 4),), ())
     record = RunRecord(
@@ -388,3 +390,77 @@ def test_the_operator_table_is_the_one_that_torch_itself_shows() -> None:
     for row in costs.operators:
         assert row.self_host_ns == pytest.approx(1000 * expected[row.name][1], abs=1), row.name
     assert json.dumps(sorted(expected)), "torch listed something"
+
+
+def test_a_path_through_the_parent_folder_is_the_same_file(
+    write: Callable[..., Path], command: Callable[..., Finished]
+) -> None:
+    write("pkg/__init__.py", "")
+    write("pkg/names.py", "X = 1\n")
+    path = write("pkg/model.py", f"from .names import X\n{MARKED}@profile_neuron\ndef f(): ...\n")
+    (path.parent / "sub").mkdir()
+    finished = command("run", "../model.py", "--json", cwd=path.parent / "sub")
+    assert finished.code == 0, finished.out
+    assert finished.function("f")["path"] == str(path)
+
+
+def test_names_that_look_like_something_else_are_still_files(tmp_path: Path, command: Callable[..., Finished]) -> None:
+    source = f"{MARKED}@profile_neuron\ndef f(): ...\n"
+    for name in ("a::b.py", "with space.py", "[red]x.py", b"bad\xff.py".decode("utf-8", "surrogateescape")):
+        (tmp_path / name).write_text(source)
+        finished = command("run", name, "--json", cwd=tmp_path)
+        assert finished.code == 0, (name, finished.err)
+        assert finished.function("f")["state"] == "fresh"
+        assert command("run", f"{name}::f", cwd=tmp_path).code == 0
+
+
+ODD_TARGETS = {
+    "pipe": (("run", "pipe.py"), "pipe.py is not a regular file; name a Python file"),
+    "empty name": (("run", ""), "is a folder; name a Python file in it"),
+    "root": (("run", "x.py", "--root", "nowhere"), "nowhere is not a folder"),
+    "digits": (("run", "x.py", "--repeats", "²"), "² is not a whole number above 0"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_TARGETS)
+def test_odd_arguments_are_a_sentence_too(kind: str, tmp_path: Path, command: Callable[..., Finished]) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    arguments, sentence = ODD_TARGETS[kind]
+    finished = command(*arguments, cwd=tmp_path)
+    assert finished.code == 2
+    assert sentence in finished.err
+    assert "Traceback" not in finished.err
+
+
+def test_output_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(f"{MARKED}@profile_neuron\ndef f(): ...\n")
+    for options in ((), ("--json",)):
+        with open("/dev/full", "w") as full:
+            finished = subprocess.run(
+                [sys.executable, "-m", "profile_neuron", "run", str(path), *options],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        assert finished.returncode == 1
+        assert finished.stderr.endswith("profile-neuron: the output cannot be written: No space left on device\n")
+        assert "Traceback" not in finished.stderr
+
+
+def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    script = f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && exec {sys.executable} -I -m profile_neuron doctor"
+    finished = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert finished.returncode == 2
+    assert finished.stderr == "profile-neuron: the working directory is gone; change to one that exists\n"
+
+
+def test_a_flood_of_output_is_cut_for_the_reader(tmp_path: Path, command: Callable[..., Finished]) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(f"{MARKED}@profile_neuron(warmup=0, repeats=1)\ndef f():\n    for i in range(30_000): print(i)\n")
+    finished = command("run", path)
+    assert finished.code == 0
+    assert finished.err.count("f │ ") == 10_001
+    assert "f │ … and 20000 more lines\n" in finished.err

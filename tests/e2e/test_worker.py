@@ -598,3 +598,194 @@ def test_phases_are_reported_in_order(profiler: Profiler, model: Callable[..., P
     assert tuple(dict.fromkeys(run.phases)) == ("import", "inputs", "warm-up", "capture", "read", "attribute")
     assert run.phases.count("warm-up") == 3
     assert run.phases.count("capture") == 5
+
+
+def test_a_wrapper_that_takes_other_arguments_than_the_function_is_called_with_its_own(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
+    path = model(
+        """
+        import functools
+        def inject(fn):
+            @functools.wraps(fn)
+            def wrapper(x):
+                return fn(x, torch.ones(3))
+            return wrapper
+        @profile_neuron(inputs=lambda: torch.ones(3))
+        @inject
+        def f(x, extra):
+            return x + extra
+        """
+    )
+    assert profiler.run(path).operators() == {12: {"aten::add": 1.0}}
+
+
+def test_a_context_manager_is_entered_and_left(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import contextlib
+        @contextlib.contextmanager
+        @profile_neuron
+        def around():
+            x = torch.ones(2)
+            yield
+            x + 1
+        @profile_neuron
+        @contextlib.asynccontextmanager
+        async def async_around():
+            yield torch.ones(2)
+        """
+    )
+    assert profiler.run(path, "around").operators() == {7: {"aten::ones": 1.0}, 9: {"aten::add": 1.0}}
+    assert profiler.run(path, "async_around").operators() == {13: {"aten::ones": 1.0}}
+
+
+def test_a_compiled_module_as_instance_is_called_compiled(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        class M(torch.nn.Module):
+            @profile_neuron(inputs=lambda: torch.ones(2), instance=lambda: torch.compile(M(), backend="eager"))
+            def forward(self, x):
+                return x * 2
+        """
+    )
+    assert profiler.run(path).operators() == {5: {"Torch-Compiled Region": 1.0}}
+
+
+def test_code_that_runs_without_python_frames_is_unattributed_and_said_so(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
+    path = model(
+        """
+        def traced(x): return x @ x + 1
+        @profile_neuron(inputs=lambda: torch.ones(2, 2))
+        @torch.fx.symbolic_trace
+        def f(x):
+            return x @ x + 1
+        """
+    )
+    run = profiler.run(path)
+    assert run.costs.lines == ()
+    assert run.costs.host_ns == run.costs.unattributed_ns != 0
+    assert any("without Python frames" in warning for warning in run.costs.warnings)
+    assert "no operators ran" not in run.costs.warnings
+
+
+def test_a_cache_that_answers_for_the_function_is_said(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model("import functools\n@profile_neuron\n@functools.lru_cache\ndef f():\n    return torch.ones(2)\n")
+    run = profiler.run(path)
+    assert (run.costs.calls, run.costs.lines) == (0, ())
+    assert any("was not entered" in warning for warning in run.costs.warnings)
+
+
+def test_threads_from_before_the_function_are_left_out_and_said(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        EARLIER = ThreadPoolExecutor(1)
+        EARLIER.submit(torch.ones, 2).result()
+        OWN = []
+        @profile_neuron
+        def f():
+            if not OWN:
+                OWN.append(ThreadPoolExecutor(1))
+            OWN[0].submit(torch.zeros, 2).result()
+            EARLIER.submit(torch.ones, 2).result()
+        """
+    )
+    run = profiler.run(path)
+    assert run.operators() == {}
+    assert any("operators of threads that ran before the function was called" in item for item in run.costs.warnings)
+    assert any("work in threads" in warning for warning in run.costs.warnings), "its own pool has no line of it"
+
+
+def test_an_abstract_class_is_no_instance(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import abc
+        class Base(abc.ABC):
+            @abc.abstractmethod
+            def g(self): ...
+            @profile_neuron
+            def f(self): return torch.ones(2)
+        """
+    )
+    run = profiler.run(path)
+    assert run.state == "noInputs"
+    assert "Base is abstract; add a function Base_instance()" in (run.reason or "")
+
+
+def test_a_relative_reexport_marks_functions_also_where_they_are_called(
+    write: Callable[..., Path], profiler: Profiler
+) -> None:
+    write("pk/__init__.py", "")
+    write("pk/marks.py", "from profile_neuron import profile_neuron\n")
+    path = write(
+        "pk/m.py",
+        """
+        import torch
+        from .marks import profile_neuron
+        @profile_neuron
+        def a(): return b()
+        @profile_neuron
+        def b(): return torch.ones(2)
+        """,
+    )
+    from profile_neuron.core.discovery import discover
+
+    spec = discover(path.read_text(), ("pk.marks",), "pk")[0]
+    run = profiler.run_spec(path, spec, decorator_modules=("pk.marks",), project_roots=(str(path.parents[1]),))
+    assert [(item.qualname, item.decorated) for item in run.end.costs.functions] == [("a", True), ("b", True)]  # type: ignore[union-attr]
+
+
+CLEAN = "@profile_neuron\ndef f():\n    x = torch.ones(2)\n    print(x.dtype, x.device, torch.is_grad_enabled())\n"
+
+LEAKS = {
+    "default dtype": "torch.set_default_dtype(torch.float64)",
+    "default device": "torch.set_default_device('meta')",
+    "gradient mode": "torch.set_grad_enabled(False)",
+    "inference mode": "torch.inference_mode().__enter__()",
+    "threads": "torch.set_num_threads(1)",
+    "recursion limit": "sys.setrecursionlimit(500)",
+    "streams": "sys.stdout = sys.stderr = None",
+    "closed descriptors": "os.close(1); os.close(2)",
+    "redirected descriptors": "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)",
+    "environment": "os.environ.clear()",
+    "path": "sys.path.clear()",
+    "collector": "gc.disable()",
+    "trace function": "sys.setprofile(lambda *a: None)",
+    "signals": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "module of ours": "import json; json.dumps = None",
+    "fork that returns": "os.fork()",
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_what_a_function_leaves_changed_does_not_reach_the_next_run(
+    leak: str, profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    path = model(f"import gc, os, signal, sys\n@profile_neuron(repeats=1, warmup=0)\ndef f():\n    {LEAKS[leak]}\n")
+    first = profiler.run(path)
+    assert first.state in ("fresh", "failed")
+    second = profiler.run(model(CLEAN))
+    assert second.state == "fresh", second.reason
+    assert second.output == ("torch.float32 cpu True",) * 8
+    assert second.operators()[5] == {"aten::ones": 1.0}
+
+
+def test_a_fault_of_our_own_is_an_answer_and_the_worker_is_replaced(
+    profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    run = profiler.run(model("import json\njson.dumps = None\n@profile_neuron\ndef f(): ...\n"))
+    assert run.state == "failed"
+    assert (run.reason or "").startswith("the worker failed (TypeError")
+    assert profiler.run(model(CLEAN)).state == "fresh"
+
+
+def test_much_output_is_passed_on_whole(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model(
+        "@profile_neuron(warmup=0, repeats=1)\ndef f():\n    for i in range(100_000): print(i)\n    print('x' * 200_000)\n"
+    )
+    run = profiler.run(path)
+    assert run.output[:100_000] == tuple(map(str, range(100_000)))
+    assert sum(map(len, run.output[100_000:])) == 200_000

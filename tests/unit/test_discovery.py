@@ -255,6 +255,32 @@ def test_a_text_that_does_not_parse_is_an_error_with_its_line(text: str, line: i
         assert caught.value.line == line
 
 
+def test_a_text_that_breaks_while_it_is_typed_names_its_line_until_it_is_mended() -> None:
+    expected = json.loads((case("S12") / "expected.json").read_text())["afterMessage"]
+    text, found = "", []
+    for line in (case("S12") / "messages.jsonl").read_text().split("\n")[:-1]:
+        message = json.loads(line)
+        if message["method"] == "textDocument/didOpen":
+            text = message["params"]["textDocument"]["text"]
+        elif message["method"] == "textDocument/didChange":
+            (change,) = message["params"]["contentChanges"]
+            lines = split_lines(text)
+            start, end = change["range"]["start"], change["range"]["end"]
+            before = [*lines[: start["line"]], lines[start["line"]][: start["character"]]]
+            after = [lines[end["line"]][end["character"] :], *lines[end["line"] + 1 :]]
+            text = "\n".join(before) + change["text"] + "\n".join(after)
+        else:
+            continue
+        try:
+            found.append(len(discover(text, ("pn_api",))))
+        except SourceError as error:
+            found.append(error)
+    opened, broken, mended = found
+    assert (opened, mended) == (expected["2"]["lenses"], expected["8"]["lenses"])
+    assert isinstance(broken, SourceError)
+    assert broken.line == expected["5"]["reasonMentionsLine"]
+
+
 def test_functions_that_are_not_decorated_have_spans_too() -> None:
     text = (
         "from profile_neuron import profile_neuron\n"

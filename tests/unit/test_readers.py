@@ -105,5 +105,20 @@ def test_the_operator_table_gives_the_same_events_as_it_was_written_from() -> No
 )
 def test_another_format_of_our_own_files_is_one_sentence(content: bytes) -> None:
     for read in (read_operator_table, read_line_log, read_record):
-        with pytest.raises(CaptureError, match=r"(cannot be read|has schema 9)"):
+        with pytest.raises(CaptureError, match=r"(is damaged|has schema 9)"):
             read(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"codes": [{"file": 7, "first_line": 1, "name": "f", "count": 1}]}, "refers to what it does not hold"),
+        ({"lines": [{"code": 99, "line": 1}]}, "refers to what it does not hold"),
+        ({"files": 3}, "field files holds 3"),
+    ],
+)
+def test_a_line_log_with_wrong_references_is_damaged(change: dict, sentence: str) -> None:
+    sound = {"schema": 1, "files": [{"path": "/m.py", "text": ""}], "codes": [], "lines": [], "earlier_threads": []}
+    assert read_line_log(json.dumps(sound).encode()).files[0].package == ""
+    with pytest.raises(CaptureError, match=sentence):
+        read_line_log(json.dumps({**sound, **change}).encode())

@@ -126,10 +126,11 @@ def test_paths_below_the_working_directory_are_shown_relative_to_it(
 
 def test_markup_in_user_text_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal()
-    terminal.user_output("f[0]", "[red]loss[/red] :smile:")
+    terminal.user_output("f[0]", ["[red]loss[/red] :smile:", "two"])
     terminal.error("[bold]x[/bold].py: no such file")
     assert (
-        capsys.readouterr().err == "f[0] │ [red]loss[/red] :smile:\nprofile-neuron: [bold]x[/bold].py: no such file\n"
+        capsys.readouterr().err
+        == "f[0] │ [red]loss[/red] :smile:\nf[0] │ two\nprofile-neuron: [bold]x[/bold].py: no such file\n"
     )
 
 

@@ -43,9 +43,9 @@ def test_a_share_is_never_shown_as_zero_percent(part: int, whole: int, text: str
     assert units.share(part, whole) == text
 
 
-@pytest.mark.parametrize(("calls", "text"), [(1.0, "1 op"), (3.0, "3 ops"), (2 / 3, "0.67 ops"), (1.5, "1.50 ops")])
-def test_operator_counts_are_singular_plural_or_average(calls: float, text: str) -> None:
-    assert units.operators(calls) == text
+@pytest.mark.parametrize(("calls", "text"), [(1.0, "1"), (3.0, "3"), (2 / 3, "0.67"), (1.5, "1.50")])
+def test_an_average_count_is_whole_where_it_is_whole(calls: float, text: str) -> None:
+    assert units.count(calls) == text
 
 
 def test_spread_is_a_percentage_of_the_mean_and_empty_where_unknown() -> None:

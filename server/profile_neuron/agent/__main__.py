@@ -4,7 +4,7 @@
 def main() -> None:
     """Serve the wire on the descriptors it was started with; the argument is the folder of our packages."""
     # Taken before any other import, which could print to it.
-    from profile_neuron.wire.stdio import MAGIC, take_over
+    from profile_neuron.wire.stdio import MAGIC, take_over, write_all
 
     reader, writer = take_over()
 
@@ -22,9 +22,7 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="agent: %(levelname)s %(message)s")
 
     def send(message: Message) -> None:
-        frame = memoryview(encode(message))
-        while frame:
-            frame = frame[writer.write(frame) :]
+        write_all(writer, encode(message))
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()

@@ -71,6 +71,9 @@ class Agent:
                     self._cancelled = True
                     await self._end_worker()
             case EnvironmentRequest():
+                if self._task is not None and not self._task.done():
+                    self._send(ReportFailed("the agent is busy with a run"))
+                    return
                 self._task = asyncio.create_task(self._environment(), name="environment")
             case Hello():
                 pass
@@ -88,24 +91,27 @@ class Agent:
 
     async def _run(self, request: RunRequest) -> None:
         folder: Path | None = None
-        keep = request.keep
+        # A capture of which the report made nothing stays, so that it can be reported on again.
+        keep = False
         try:
             folder = make_run_folder(request.run_id)
             answer = await self._capture(replace(request, run_folder=str(folder)))
             if isinstance(answer, Captured):
                 answer = await self._report(request, folder)
+                keep = request.keep or isinstance(answer, RunFailed)
         except (ProfileNeuronError, OSError) as error:
-            answer = RunFailed(request.run_id, "failed", Failure(str(error)))
+            answer = _failed(request, str(error))
         except Exception as error:
             log.exception("run %s", request.run_id)
-            answer = RunFailed(request.run_id, "failed", Failure(f"the agent failed: {error}"))
+            answer = _failed(request, f"the agent failed: {error}")
+        finally:
+            if folder is not None and (self._cancelled or not keep):
+                remove_run_folder(folder)
         if self._cancelled:
             answer = RunFailed(request.run_id, "cancelled", Failure("cancelled"))
-        if folder is not None and (not keep or isinstance(answer, RunFailed)):
-            remove_run_folder(folder)
         self._send(answer)
 
-    async def _capture(self, request: RunRequest) -> Message:
+    async def _capture(self, request: RunRequest) -> Captured | RunDone | RunFailed:
         worker = await self._ready_worker(request.cwd)
         worker.run_id = request.run_id
         try:
@@ -113,11 +119,13 @@ class Agent:
             answer = await self._await_answer(worker, request)
             if worker.child.alive:
                 await worker.output_until_end_of(request.run_id, _OUTPUT_S)
+            if answer.retire:
+                await self._end_worker()
         finally:
             worker.run_id = ""
         return answer
 
-    async def _await_answer(self, worker: _Worker, request: RunRequest) -> Message:
+    async def _await_answer(self, worker: _Worker, request: RunRequest) -> Captured | RunFailed:
         loop = asyncio.get_running_loop()
         limit_s, deadline, phase = request.limits.import_s, loop.time() + request.limits.import_s, "import"
         while True:
@@ -135,15 +143,19 @@ class Agent:
                     await worker.output_end(_OUTPUT_S)
                     self._worker = None
                     return _failed(request, f"crashed: the worker ended with {cause} during {_PHASES[phase]}")
-                case RunProgress():
-                    if phase == "import" and message.phase != "import":
-                        limit_s, deadline = request.limits.run_s, loop.time() + request.limits.run_s
+                case RunProgress(run_id=request.run_id):
+                    # Limits are for what user code does; its calls share one, and reading them out has ours.
+                    if message.phase != phase and (phase == "import" or message.phase == "read"):
+                        limit_s = _REPORT_S if message.phase == "read" else request.limits.run_s
+                        deadline = loop.time() + limit_s
                     phase = message.phase
                     self._send(message)
-                case Captured() | RunFailed():
+                case Captured() | RunFailed() if message.run_id == request.run_id:
                     return message
+                case _:
+                    log.warning("a %s message came from the worker out of turn", type(message).__name__)
 
-    async def _report(self, request: RunRequest, folder: Path) -> Message:
+    async def _report(self, request: RunRequest, folder: Path) -> RunDone | RunFailed:
         command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path, str(folder))
         child = await Child.start(command, cwd=str(folder))
         lines: list[str] = []
@@ -171,7 +183,7 @@ class Agent:
 
     async def _environment(self) -> None:
         try:
-            worker = await self._ready_worker(str(Path.home()))
+            worker = await self._ready_worker("/")
             worker.child.send(EnvironmentRequest())
             message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
         except (ProfileNeuronError, asyncio.TimeoutError) as error:
@@ -233,12 +245,18 @@ class _Worker:
         self.child.close_output()
 
     async def _pass_on(self) -> None:
-        async for line in self.child.output():
-            text, mark, run_id = line.partition(end_of_output(""))
-            if text or not mark:
-                self.last_line = text or self.last_line
-                self._send(RunOutput(self.run_id, text))
-            if mark:
+        async for lines in self.child.output():
+            printed, ends = [], []
+            for line in lines:
+                text, mark, run_id = line.partition(end_of_output(""))
+                if text or not mark:
+                    printed.append(text)
+                if mark:
+                    ends.append(run_id)
+            if printed:
+                self.last_line = next((text for text in reversed(printed) if text), self.last_line)
+                self._send(RunOutput(self.run_id, "\n".join(printed)))
+            for run_id in ends:
                 self._end_event(run_id).set()
 
     def _end_event(self, run_id: str) -> asyncio.Event:
@@ -250,12 +268,14 @@ _PHASES = {
     "inputs": "building the inputs",
     "warm-up": "the warm-up calls",
     "capture": "the profiled calls",
+    "read": "reading out the profiler",
 }
 _RAISE = {
     "import": "raise the limit with --import-timeout",
     "inputs": "raise the limit with --timeout",
     "warm-up": "raise the limit with --timeout",
     "capture": "raise the limit with --timeout",
+    "read": "profile fewer calls with --repeats",
 }
 
 
@@ -264,5 +284,5 @@ def _failed(request: RunRequest, reason: str) -> RunFailed:
 
 
 async def _collect(child: Child, lines: list[str]) -> None:
-    async for line in child.output():
-        lines.append(line)
+    async for piece in child.output():
+        lines += piece

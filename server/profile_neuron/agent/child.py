@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from profile_neuron.wire.messages import Message
 
 _READ_BYTES = 1 << 16
-# A line of output longer than this is passed on in pieces.
 _LINE_LIMIT_BYTES = 1 << 16
 _END_S = 2.0
 
@@ -85,18 +84,18 @@ class Child:
             self._received.extend(self._decoder.feed(piece))
         return self._received.popleft()
 
-    async def output(self) -> AsyncIterator[str]:
-        """Lines of what the child and its own children print, without their ends."""
-        while True:
-            try:
-                line = await self._stderr.reader.readuntil(b"\n")
-            except asyncio.IncompleteReadError as error:
-                line = error.partial
-                if not line:
-                    return
-            except asyncio.LimitOverrunError as error:
-                line = await self._stderr.reader.readexactly(error.consumed)
-            yield line.decode("utf-8", "replace").rstrip("\r\n")
+    async def output(self) -> AsyncIterator[list[str]]:
+        """What the child and its own children print, as lines without their ends, as many as came at once."""
+        rest = b""
+        while piece := await self._stderr.reader.read(_READ_BYTES):
+            *lines, rest = (rest + piece).split(b"\n")
+            if len(rest) > _LINE_LIMIT_BYTES:
+                # A line without an end is passed on in pieces.
+                lines, rest = [*lines, rest], b""
+            if lines:
+                yield [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
+        if rest:
+            yield [rest.decode("utf-8", "replace")]
 
     async def end(self) -> str:
         """End the whole group at once and say how the process itself ended."""
@@ -132,7 +131,7 @@ class _Pipe:
     @classmethod
     async def open(cls, pipe: IO[bytes] | None) -> _Pipe:
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=_LINE_LIMIT_BYTES)
+        reader = asyncio.StreamReader()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         return cls(reader, transport)
 

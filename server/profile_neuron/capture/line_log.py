@@ -15,12 +15,19 @@ T = TypeVar("T", LineLog, RunRecord)
 
 def read_line_log(content: bytes) -> LineLog:
     """What the numbers in our range names mean. Raises CaptureError for another format."""
-    return _read(LineLog, content, "line log")
+    log = _read(LineLog, content, "line log")
+    files, codes = range(len(log.files)), range(len(log.codes))
+    if any(code.file not in files for code in log.codes) or any(line.code not in codes for line in log.lines):
+        raise CaptureError("the line log is damaged (it refers to what it does not hold); profile again")
+    return log
 
 
 def read_record(content: bytes) -> RunRecord:
     """Which function ran, how, and how it ended. Raises CaptureError for another format."""
-    return _read(RunRecord, content, "run record")
+    record = _read(RunRecord, content, "run record")
+    if record.repeats < 1:
+        raise CaptureError(f"the run record is damaged (it says {record.repeats} calls); profile again")
+    return record
 
 
 def _read(kind: type[T], content: bytes, what: str) -> T:
@@ -30,4 +37,4 @@ def _read(kind: type[T], content: bytes, what: str) -> T:
             raise CaptureError(f"the {what} has schema {plain['schema']!r}, and this version reads {SCHEMA}")
         return from_plain(kind, plain)
     except (ValueError, TypeError, KeyError) as error:
-        raise CaptureError(f"the {what} cannot be read: {error}") from error
+        raise CaptureError(f"the {what} is damaged ({error}); profile again") from error

@@ -15,11 +15,11 @@ def read_operator_table(content: bytes) -> Trace:
         table = json.loads(content)
         if table["schema"] != SCHEMA:
             raise CaptureError(f"the operator table has schema {table['schema']!r}, and this version reads {SCHEMA}")
-        names = table["names"]
+        names = [str(name) for name in table["names"]]
         events = tuple(
             Event(names[name], thread, start_ns, start_ns + duration_ns, order)
             for name, thread, start_ns, duration_ns, order in table["events"]
         )
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise CaptureError(f"the operator table cannot be read: {error}") from error
+        raise CaptureError(f"the operator table is damaged ({error}); profile again") from error
     return Trace(events, "operator table", ())

@@ -23,11 +23,11 @@ from profile_neuron.core.model import (
     OperatorCalls,
     OperatorRow,
 )
-from profile_neuron.core.placing import Calls, place_operators
+from profile_neuron.core.placing import Calls, Seen, place_operators
 from profile_neuron.errors import CaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from profile_neuron.core.functions import Key
     from profile_neuron.core.model import LineLog, RunRecord, Trace
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 RULE_VERSION = 1
 
 BACKWARD_REASON = "the backward pass, whose operators have no line yet"
+FRAMELESS_REASON = "operators of code that runs without Python frames, such as TorchScript"
 NO_OPERATORS = "no operators ran"
 THREAD_REASON = "work in threads that no line of the function runs in"
 
@@ -50,16 +51,17 @@ def attribute(record: RunRecord, trace: Trace, log: LineLog) -> LineCosts:
     if not calls:
         raise CaptureError("the trace holds none of the profiled calls; profile again")
     tallies = {key: _Tally() for key in functions.listed}
-    ran: set[int] = set()
+    seen = Seen()
     placed_ns = 0
-    for operator in place_operators(trace.events, calls, log.earlier_threads, ran):
+    for operator in place_operators(trace.events, calls, log.earlier_threads, seen):
         placed_ns += _add(operator, functions, tallies)
     _check_sums(functions, tallies, placed_ns)
-    repeats = max(len(calls), record.repeats)
-    ran_functions = {key for number in ran for key in functions.of_line(number)}
+    repeats = len(calls)
+    ran_functions = {key for number in seen.lines for key in functions.of_line(number)}
+    warnings = [*trace.warnings, *record.warnings, *_remarks(record, functions, tallies, seen, repeats)]
     others = sorted((tallies.keys() & ran_functions) - {functions.target})
     results = [
-        _target_costs(record, trace, functions, functions.target, tallies[functions.target], repeats),
+        _costs(record, trace, functions, functions.target, tallies[functions.target], repeats, tuple(warnings)),
         *(_costs(record, trace, functions, key, tallies[key], repeats, ()) for key in others),
     ]
     shown = {item.path for item in results}
@@ -94,9 +96,8 @@ def _add(operator: Operator, functions: Functions, tallies: dict[Key, _Tally]) -
         if operator.compiled and functions.record.compiled and not operator.backward and not operator.other_thread:
             # The function itself is compiled: none of its lines runs, so its def line stands for them.
             placed = (*placed, (target, functions.record.def_line))
-        elif operator.backward or operator.other_thread:
+        elif reason := _unplaced_reason(operator, functions):
             tally = tallies[target]
-            reason = BACKWARD_REASON if operator.backward else THREAD_REASON
             tally.unattributed_ns[reason] += operator.self_ns
             _count(operator, tally)
     for position, (key, line) in enumerate(placed):
@@ -114,6 +115,17 @@ def _add(operator: Operator, functions: Functions, tallies: dict[Key, _Tally]) -
             # The first is the function of the innermost frame.
             tally.self_ns[line] += operator.self_ns
     return operator.self_ns if placed and not operator.backward else 0
+
+
+def _unplaced_reason(operator: Operator, functions: Functions) -> str:
+    """Why an operator of the function has no line of it; empty for one that is not the function's."""
+    if operator.backward:
+        return BACKWARD_REASON
+    if operator.other_thread:
+        return THREAD_REASON
+    # TorchScript and the like run a function without ever entering it.
+    entered = functions.entries(functions.target) or functions.record.compiled
+    return "" if entered or operator.lines else FRAMELESS_REASON
 
 
 def _count(operator: Operator, tally: _Tally) -> None:
@@ -140,13 +152,20 @@ def _check_sums(functions: Functions, tallies: dict[Key, _Tally], placed_ns: int
         )
 
 
-def _target_costs(
-    record: RunRecord, trace: Trace, functions: Functions, key: Key, tally: _Tally, repeats: int
-) -> FunctionCosts:
-    warnings = list(trace.warnings) + list(record.warnings)
-    if not tally.table_calls and record.failure is None:
-        warnings.append(NO_OPERATORS)
-    return _costs(record, trace, functions, key, tally, repeats, tuple(warnings))
+def _remarks(
+    record: RunRecord, functions: Functions, tallies: dict[Key, _Tally], seen: Seen, repeats: int
+) -> Iterator[str]:
+    """What a reader of the profiled function's numbers should know."""
+    if repeats != record.repeats:
+        yield f"only {repeats} of {record.repeats} calls are in the trace; averages are over these"
+    if seen.foreign_operators:
+        yield f"{seen.foreign_operators} operators of threads that ran before the function was called are left out"
+    if record.failure is not None:
+        return
+    if not functions.entries(functions.target) and not record.compiled:
+        yield "the function itself was not entered: a cache, a wrapper or code without Python frames took the calls"
+    if not tallies[functions.target].table_calls:
+        yield NO_OPERATORS
 
 
 def _costs(
@@ -210,8 +229,8 @@ def _costs(
 
 
 def _self_part(self_ns: int, line_ns: int, total_ns: int, repeats: int) -> int:
-    """The average self time of a line, which is all of it where the sums are equal and never more."""
-    return total_ns if self_ns == line_ns else min(total_ns, self_ns // repeats)
+    """The average self time of a line, rounded half up; all of it where the sums are equal, and never more."""
+    return total_ns if self_ns == line_ns else min(total_ns, (2 * self_ns + repeats) // (2 * repeats))
 
 
 def _deviation(values: Sequence[int]) -> int | None:

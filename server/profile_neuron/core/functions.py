@@ -120,6 +120,6 @@ class Functions:
 
 def _spans(source: SourceFile, modules: Sequence[str]) -> tuple[FunctionSpan, ...]:
     try:
-        return spans(source.text, modules)
+        return spans(source.text, modules, source.package)
     except SourceError:
         return ()

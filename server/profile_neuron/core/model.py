@@ -83,6 +83,8 @@ class SourceFile:
 
     path: str
     text: str
+    # Its dotted package, by which its relative imports are resolved; empty outside of packages.
+    package: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,20 @@ class Operator(NamedTuple):
     counted: bool
 
 
+@dataclass(slots=True)
+class Seen:
+    """What the events of the calls hold beside the function's operators."""
+
+    # Numbers of the lines that ran, outside of compiled calls and backward passes.
+    lines: set[int] = field(default_factory=set)
+    # Operators left out, since they are of threads that ran before the first call.
+    foreign_operators: int = 0
+
+
 def place_operators(
-    events: Iterable[Event], calls: Calls, earlier_threads: Iterable[int], ran: set[int]
+    events: Iterable[Event], calls: Calls, earlier_threads: Iterable[int], seen: Seen
 ) -> Iterator[Operator]:
-    """Operators inside of profiled calls, with self times and lines; adds to ran every line that ran."""
+    """Operators inside of profiled calls, with self times and lines; notes in seen what is not an operator."""
     earlier = frozenset(earlier_threads)
     threads: dict[int, list[Event]] = defaultdict(list)
     # Sorted as a whole, so that the order in which a source lists them shows nowhere in the result. Of two
@@ -57,11 +67,12 @@ def place_operators(
                 continue
             if node.line is not None:
                 if not node.compiled and not node.backward:
-                    ran.add(node.line)
+                    seen.lines.add(node.line)
                 continue
             if node.event.name.startswith(OUR_RANGES):
                 continue
             if thread not in calls.threads and thread in earlier and not node.lines and not node.backward:
+                seen.foreign_operators += 1
                 continue
             yield Operator(
                 name=node.event.name,
@@ -108,7 +119,8 @@ def _nest(timeline: list[Event]) -> list[_Node]:
             stack.pop()
         node = _node(event, stack[-1] if stack else None)
         if node.operator is not None and not event.name.startswith(OUR_RANGES):
-            node.operator.inner_ns += event.end_ns - event.start_ns
+            # In a damaged trace an event may end after the one that it began in.
+            node.operator.inner_ns += min(event.end_ns, node.operator.event.end_ns) - event.start_ns
             node.operator.inner_count += 1
         nodes.append(node)
         stack.append(node)

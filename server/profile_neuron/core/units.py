@@ -32,12 +32,6 @@ def share(part: int, whole: int) -> str:
     return f"{percent} %" if percent else "<1 %"
 
 
-def operators(calls: float) -> str:
-    """A count of operators: 1 op, 3 ops, 0.67 ops."""
-    text = count(calls)
-    return f"{text} op" if text == "1" else f"{text} ops"
-
-
 def count(calls: float) -> str:
     """An average count, whole where it is whole: 3, 0.67."""
     return str(round(calls)) if calls == round(calls) else f"{calls:.2f}"

@@ -4,11 +4,12 @@
 def main() -> None:
     """Report on the run folder that the first argument names."""
     # Taken before any other import, which could print to it.
-    from profile_neuron.wire.stdio import MAGIC, take_over
+    from profile_neuron.wire.stdio import MAGIC, take_over, write_all
 
     _, writer = take_over()
 
     import sys
+    import traceback
     from pathlib import Path
 
     from profile_neuron.errors import ProfileNeuronError
@@ -17,15 +18,16 @@ def main() -> None:
     from profile_neuron.wire.messages import Message, ReportDone, ReportFailed, RunProgress
 
     def send(message: Message) -> None:
-        frame = memoryview(encode(message))
-        while frame:
-            frame = frame[writer.write(frame) :]
+        write_all(writer, encode(message))
 
     writer.write(MAGIC)
     try:
         send(ReportDone(report(Path(sys.argv[1]), lambda phase: send(RunProgress("", phase)))))
-    except (ProfileNeuronError, RecursionError, MemoryError) as error:
-        send(ReportFailed(str(error) or type(error).__name__))
+    except ProfileNeuronError as error:
+        send(ReportFailed(str(error)))
+    except Exception as error:  # noqa: BLE001 - the rim of the process; a trace can be damaged in any way
+        traceback.print_exc()
+        send(ReportFailed(f"{sys.argv[1]}: the report failed ({type(error).__name__}: {error}); profile again"))
 
 
 if __name__ == "__main__":

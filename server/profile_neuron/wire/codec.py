@@ -22,7 +22,9 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(messa
 
 def encode(message: messages.Message) -> bytes:
     """One frame. Raises WireError where it is over the size limit."""
-    body: bytes = msgpack.packb({"kind": type(message).__name__, **to_plain(message)})
+    plain = {"kind": type(message).__name__, **to_plain(message)}
+    # Paths and output may hold bytes that are no text, which Python shows as lone surrogates.
+    body: bytes = msgpack.packb(plain, unicode_errors="surrogatepass")
     if len(body) > FRAME_LIMIT_BYTES:
         raise WireError(f"a {type(message).__name__} message of {len(body)} bytes is over the limit")
     return len(body).to_bytes(_LENGTH_BYTES, "big") + body
@@ -64,7 +66,7 @@ class Decoder:
 
 def _message(body: bytes) -> messages.Message:
     try:
-        plain = msgpack.unpackb(body, strict_map_key=True)
+        plain = msgpack.unpackb(body, strict_map_key=True, unicode_errors="surrogatepass")
     except Exception as error:
         raise WireError(f"a frame is not msgpack: {error}") from error
     name = plain.get("kind") if isinstance(plain, dict) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profile_neuron.core.model import DeviceKind, Failure, Frame, LineCosts, State
+from profile_neuron.core.model import DeviceKind, Failure, LineCosts, State
 
 PROTOCOL_VERSION = 1
 
@@ -102,7 +102,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """Lines that user code, or what it started, printed during a run."""
+    """Lines that user code, or what it started, printed during a run, without the last one's end."""
 
     # Empty where no run was on.
     run_id: str
@@ -114,6 +114,8 @@ class Captured:
     """The worker has left a capture in the run folder."""
 
     run_id: str
+    # The worker cannot be used again, because user code changed what cannot be put back.
+    retire: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class RunFailed:
     # failed, cancelled or noInputs.
     state: State
     failure: Failure
+    # As in Captured; only between worker and agent.
+    retire: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,23 +168,3 @@ Message = (
     | ReportDone
     | ReportFailed
 )
-
-__all__ = [
-    "PROTOCOL_VERSION",
-    "Cancel",
-    "Captured",
-    "Environment",
-    "EnvironmentRequest",
-    "Failure",
-    "Frame",
-    "Hello",
-    "Limits",
-    "Message",
-    "ReportDone",
-    "ReportFailed",
-    "RunDone",
-    "RunFailed",
-    "RunOutput",
-    "RunProgress",
-    "RunRequest",
-]

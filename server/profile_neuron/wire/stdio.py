@@ -36,3 +36,10 @@ def take_over() -> tuple[BinaryIO, BinaryIO]:
 def end_of_output(run_id: str) -> str:
     """The line by which a worker marks, among what user code printed, that a run is over."""
     return f"\x1eprofile-neuron end of run {run_id}"
+
+
+def write_all(writer: BinaryIO, content: bytes) -> None:
+    """Write to the wire's unbuffered end, which may take a part of it at a time."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[writer.write(rest) :]

@@ -57,9 +57,8 @@ def check_arguments(
     target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], request: RunRequest, source: str
 ) -> None:
     """Raises RunStopped where the inputs do not fit the function's parameters."""
-    try:
-        signature = inspect.signature(target.call)
-    except (TypeError, ValueError):
+    signature = _own_signature(target.call)
+    if signature is None or _passes_on(signature):
         return
     try:
         signature.bind(*args, **kwargs)
@@ -82,13 +81,12 @@ def factory_names(qualname: str, ending: str) -> list[str]:
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:
     """Names of the parameters without a default; empty where the function does not tell."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
+    signature = _own_signature(function)
+    if signature is None:
         return []
     return [
         item.name
-        for item in parameters
+        for item in signature.parameters.values()
         if item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
     ]
 
@@ -102,12 +100,20 @@ def listing(names: list[str]) -> str:
 
 def _required_arguments(target: Target) -> list[str]:
     """Names of the arguments that a call must give, seen through a wrapper that passes anything on."""
-    try:
-        parameters = inspect.signature(target.call).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    passes_on = any(item.kind is item.VAR_POSITIONAL for item in parameters)
-    if not passes_on or target.function is None:
+    signature = _own_signature(target.call)
+    if signature is None or not _passes_on(signature) or target.function is None:
         return required_parameters(target.call)
     own = required_parameters(target.function)
     return own[1:] if target.bound else own
+
+
+def _own_signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Parameters of the callable itself: a wrapper may take others than what it wraps; None if unknown."""
+    try:
+        return inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _passes_on(signature: inspect.Signature) -> bool:
+    return any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())

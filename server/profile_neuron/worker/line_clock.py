@@ -217,17 +217,14 @@ class SettraceClock(LineClock):
     def start(self) -> None:
         self._before = (sys.gettrace(), threading.gettrace())
         self._running = True
-        self.hook_threads()
+        # For threads that start from now on.
+        threading.settrace(self._on_call)
         sys.settrace(self._on_call)
 
     def stop(self) -> None:
         self._running = False
         sys.settrace(self._before[0])
         threading.settrace(self._before[1])
-
-    def hook_threads(self) -> None:
-        """Let threads that start from now on be traced as well."""
-        threading.settrace(self._on_call)
 
     def still_installed(self) -> bool:
         return sys.gettrace() == self._on_call
@@ -306,10 +303,6 @@ class MonitoringClock(LineClock):
     def still_installed(self) -> bool:
         return bool(_monitoring.get_tool(self._tool) == "profile-neuron")
 
-    def accepts_thread(self) -> bool:
-        """Whether the running thread's events are to be followed."""
-        return True
-
     def _handlers(self) -> dict[int, Callable[..., Any]]:
         events = _monitoring.events
         return {
@@ -326,34 +319,29 @@ class MonitoringClock(LineClock):
         if not self.tracks(code):
             return _monitoring.DISABLE
         self._follow(code)
-        if self.accepts_thread():
-            self.enter(code, None, True)
+        self.enter(code, None, True)
         return None
 
     def _on_resume(self, code: CodeType, offset: int) -> Any:
         if not self.tracks(code):
             return _monitoring.DISABLE
         self._follow(code)
-        if self.accepts_thread():
-            self.enter(code, self._line_at(code, offset), False)
+        self.enter(code, self._line_at(code, offset), False)
         return None
 
     def _on_throw(self, code: CodeType, offset: int, error: BaseException) -> Any:
         if self.tracks(code):
             self._follow(code)
-            if self.accepts_thread():
-                self.enter(code, self._line_at(code, offset), False)
+            self.enter(code, self._line_at(code, offset), False)
 
     def _on_line(self, code: CodeType, line: int) -> Any:
-        if self.accepts_thread():
-            self.line(code, line)
+        self.line(code, line)
 
     def _on_leave(self, code: CodeType, offset: int, value: object) -> Any:
-        if self.accepts_thread():
-            self.leave()
+        self.leave()
 
     def _on_unwind(self, code: CodeType, offset: int, error: BaseException) -> Any:
-        if self.tracks(code) and self.accepts_thread():
+        if self.tracks(code):
             self.unwind()
 
     def _follow(self, code: CodeType) -> None:

@@ -7,9 +7,10 @@ import importlib
 import importlib.machinery
 import importlib.util
 import linecache
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from profile_neuron import decorator
 from profile_neuron.core.project import module_place
@@ -42,7 +43,7 @@ class Loader:
         self._project = project
         self._finder.project = project
         path = Path(request.path)
-        place = module_place(path, _exists)
+        place = module_place(path, os.path.exists)
         self._set_path([place.import_root, *request.project_roots])
         sys.argv = [request.path]
         marks = Marks(request.path)
@@ -120,10 +121,6 @@ def _belongs_to(module: ModuleType, project: ProjectFiles) -> bool:
     except (AttributeError, TypeError, KeyError):
         return False
     return bool(places) and all(place in project for place in places)
-
-
-def _exists(path: Any) -> bool:
-    return Path(path).exists()
 
 
 class _ProjectFinder:

@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 import inspect
 import json
+import os
 import sys
 import sysconfig
 import threading
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +27,11 @@ from profile_neuron.core.model import (
     Toolchain,
 )
 from profile_neuron.core.plain import to_plain
-from profile_neuron.core.project import ProjectFiles
+from profile_neuron.core.project import ProjectFiles, module_place
 from profile_neuron.core.text import decode
 from profile_neuron.errors import SourceError
 from profile_neuron.worker import torch_host
-from profile_neuron.worker.failures import RunStopped, describe, failure_of
+from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import arguments, check_arguments, find_inputs
 from profile_neuron.worker.line_clock import LineClock, default_clock
 from profile_neuron.worker.targets import Target, find_target
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from profile_neuron.worker.loader import Loader
 
     Report = Callable[[str, int, int], None]
-
-_SCHEMA = run_folder.SCHEMA
 
 
 def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None:
@@ -83,7 +83,7 @@ def project_files(request: RunRequest) -> ProjectFiles:
     folders = sysconfig.get_paths()
     excluded = {folders[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     excluded.add(str(Path(profile_neuron.__file__).parent))
-    return ProjectFiles(request.project_roots, excluded, lambda path: Path(path).exists())
+    return ProjectFiles(request.project_roots, excluded, os.path.exists)
 
 
 def missing_root(module: str, request: RunRequest) -> str:
@@ -138,11 +138,14 @@ class _Capture:
         self._target = target
         self._inputs_source = inputs_source
         self._repeats = request.repeats or target.options.repeats
+        self._pid = os.getpid()
         self._failure: Failure | None = None
         self._warnings: list[str] = []
 
     def take(self, inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], report: Report) -> None:
         """Make all calls and write the run folder."""
+        # A thread that the function starts in a warm-up call and keeps is one that it started.
+        earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
         warmup = self._target.options.warmup
         # The last warm-up call is made under the profiler and the clock, whose own first steps cost time.
         for number in range(warmup - 1):
@@ -151,7 +154,6 @@ class _Capture:
             if self._failure is not None:
                 # The profiled calls will show where it comes from; warming up an error is in vain.
                 break
-        earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
         window = torch_host.window()
         clock = default_clock()(torch_host.range_opener(), self._project)
         with window:
@@ -171,9 +173,12 @@ class _Capture:
             )
         if not window.all_threads:
             self._warnings.append("this torch records only the calling thread; work in other threads is missing")
+        report("read", 0, 0)
         folder = Path(self._request.run_folder)
         (folder / run_folder.OPERATORS).write_bytes(window.operator_table())
-        window.export(str(folder / run_folder.TRACE))
+        if self._request.keep:
+            # For other viewers, and the fallback where a later version cannot read the table.
+            window.export(str(folder / run_folder.TRACE))
         _write_json(folder / run_folder.LINES, self._line_log(clock, earlier_threads))
         _write_json(folder / run_folder.RECORD, self._record(clock))
 
@@ -201,6 +206,9 @@ class _Capture:
         try:
             with torch_host.gradient_mode(self._target.options.grad):
                 use_up(self._target.call(*args, **kwargs), self._target.function)
+            if os.getpid() != self._pid:
+                # The function forked and returned in the child, which must not go on in our place.
+                os._exit(0)
         except BaseException as error:  # noqa: BLE001 - user code raises what it likes, SystemExit included
             if self._failure is None:
                 self._failure = failure_of(error, self._project)
@@ -219,7 +227,7 @@ class _Capture:
             file = files.setdefault(code.co_filename, len(files))
             entries.append(CodeEntries(file, code.co_firstlineno, code.co_name, counts.get(id(code), 0)))
         return LineLog(
-            files=tuple(SourceFile(path, self._source(path)) for path in files),
+            files=tuple(SourceFile(path, self._source(path), _package(path)) for path in files),
             lines=tuple(RunLine(codes[id(code)], line) for code, line in clock.lines),
             codes=tuple(entries),
             earlier_threads=earlier_threads,
@@ -261,14 +269,29 @@ class _Capture:
 
 
 def use_up(result: object, function: object) -> None:
-    """Await a coroutine, exhaust a generator: until then the function has not run to its end."""
+    """Await a coroutine, exhaust a generator, enter and leave a context manager made of one.
+
+    Until then the function has not run to its end.
+    """
     if inspect.iscoroutine(result):
         asyncio.run(_discard(result))
-    elif inspect.isasyncgen(result) and inspect.isasyncgenfunction(function):
-        asyncio.run(_exhaust(result))
-    elif inspect.isgenerator(result) and inspect.isgeneratorfunction(function):
-        for _ in result:
-            pass
+    elif inspect.isasyncgenfunction(function):
+        if inspect.isasyncgen(result):
+            asyncio.run(_exhaust(result))
+        elif isinstance(result, AbstractAsyncContextManager):
+            asyncio.run(_enter_and_leave(result))
+    elif inspect.isgeneratorfunction(function):
+        if inspect.isgenerator(result):
+            for _ in result:
+                pass
+        elif isinstance(result, AbstractContextManager):
+            with result:
+                pass
+
+
+async def _enter_and_leave(manager: AbstractAsyncContextManager[Any]) -> None:
+    async with manager:
+        pass
 
 
 async def _discard(awaitable: Any) -> None:
@@ -281,9 +304,10 @@ async def _exhaust(values: Any) -> None:
         pass
 
 
+def _package(path: str) -> str:
+    return module_place(Path(path), os.path.exists).package
+
+
 def _write_json(path: Path, value: object) -> None:
-    text = json.dumps({"schema": _SCHEMA, **to_plain(value)})
+    text = json.dumps({"schema": run_folder.SCHEMA, **to_plain(value)})
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-
-
-__all__ = ["describe", "project_files", "run", "use_up"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import importlib.metadata
 import os
 import platform
 import sys
-import threading
+import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from profile_neuron import __version__
@@ -26,11 +26,12 @@ from profile_neuron.wire.messages import (
     RunProgress,
     RunRequest,
 )
-from profile_neuron.wire.stdio import MAGIC, end_of_output
+from profile_neuron.wire.stdio import MAGIC, end_of_output, write_all
 from profile_neuron.worker import runner, torch_host
 from profile_neuron.worker.failures import RunStopped, describe
 from profile_neuron.worker.line_clock import default_clock
 from profile_neuron.worker.loader import Loader
+from profile_neuron.worker.state import InterpreterState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,30 +63,36 @@ class _Session:
     def __init__(self, writer: BinaryIO) -> None:
         self._writer = writer
         self._loader = Loader()
+        self._pid = os.getpid()
+        self._state = InterpreterState()
         # None until torch was imported; it is imported once and kept.
         self._torch: str | None = None
+        self._torch_state: torch_host.TorchState | None = None
+        # A process that user code forks must not speak for us.
+        os.register_at_fork(after_in_child=writer.close)
 
     def send(self, message: Message) -> None:
-        frame = memoryview(encode(message))
-        while frame:
-            frame = frame[self._writer.write(frame) :]
+        write_all(self._writer, encode(message))
 
     def run(self, request: RunRequest) -> None:
         """Carry out one request; whatever happens, exactly one Captured or RunFailed answers it."""
         try:
             self._run(request)
+            answer: Captured | RunFailed = Captured(request.run_id)
         except RunStopped as stopped:
-            answer: Message = RunFailed(request.run_id, stopped.state, stopped.failure)
-        else:
-            answer = Captured(request.run_id)
-        # What user code hooked into the interpreter must not see the next run.
-        sys.settrace(None)
-        sys.setprofile(None)
-        threading.settrace(None)
-        threading.setprofile(None)
+            answer = RunFailed(request.run_id, stopped.state, stopped.failure)
+        except BaseException as error:  # noqa: BLE001 - user code may have broken anything, json included
+            self._leave_if_forked()
+            self._state.restore()
+            traceback.print_exc()
+            reason = f"the worker failed ({describe(error)}); its log has the details, run it again"
+            answer = RunFailed(request.run_id, "failed", Failure(reason), retire=True)
+        self._leave_if_forked()
         flush_output()
-        with contextlib.suppress(OSError):
-            os.write(2, f"{end_of_output(request.run_id)}\n".encode())
+        self._state.restore()
+        if self._torch_state is not None and not self._torch_state.restore():
+            answer = replace(answer, retire=True)
+        os.write(2, f"{end_of_output(request.run_id)}\n".encode())
         self.send(answer)
 
     def _run(self, request: RunRequest) -> None:
@@ -95,8 +102,14 @@ class _Session:
         if self._torch is None:
             report("import", 0, 0)
             self._torch = _import_torch()
+            self._torch_state = torch_host.TorchState()
         os.chdir(request.cwd)
         runner.run(request, self._loader, self._torch, report)
+
+    def _leave_if_forked(self) -> None:
+        """End a child that user code forked and let return into our code."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
 
 def _import_torch() -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.model import Failure
 from profile_neuron.worker.failures import RunStopped
 from profile_neuron.worker.inputs import factory_names, listing, required_parameters
+from profile_neuron.worker.torch_host import is_compiled
 from profile_neuron.worker.wrapping import contains, definition, innermost_function, wrapped_chain
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ def _member_target(
             return getattr(instance, attribute)
 
         return Target(compute, function, options, chain, bound=True)
+    if name and is_compiled(instance):
+        return Target(getattr(instance, name), function, options, (instance, *chain), bound=True)
     getter = getattr(bound, "__get__", None)
     return Target(
         getter(instance, owner) if getter is not None else _call_of(bound), function, options, chain, bound=True
@@ -150,13 +154,17 @@ def _instance(module: types.ModuleType, owner: type, options: Options, request: 
         if callable(factory):
             return factory()
     missing = required_parameters(owner)
-    if missing:
+    reason = f"takes {listing(missing)}" if missing else ""
+    if inspect.isabstract(owner):
+        reason = "is abstract"
+    elif issubclass(owner, type):
+        reason = "is a metaclass"
+    if reason:
         raise RunStopped(
             "noInputs",
             Failure(
-                f"{request.qualname} needs an object to be called on, and {owner.__name__} takes "
-                f"{listing(missing)}; add a function {names[0]}() to the file that builds one, or give the "
-                "decorator instance=..."
+                f"{request.qualname} needs an object to be called on, and {owner.__name__} {reason}; add a function "
+                f"{names[0]}() to the file that builds one, or give the decorator instance=..."
             ),
         )
     return owner()

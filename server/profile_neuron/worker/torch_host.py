@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from profile_neuron.core.run_folder import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from profile_neuron.worker.line_clock import Range
 
@@ -127,11 +127,6 @@ class Window:
         """Write torch's own trace.json."""
         self._profile.export_chrome_trace(path)
 
-    def key_averages(self) -> Iterator[tuple[str, int, float]]:
-        """Name, calls and self CPU time in µs, as torch sums them up; for tests, since slow."""
-        for row in self._profile.key_averages():
-            yield row.key, row.count, row.self_cpu_time_total
-
 
 def _refuse_nested_profilers() -> Callable[[], None]:
     """Make a profiler that user code starts inside of ours an error at its line; gives what undoes that.
@@ -172,6 +167,34 @@ def gradient_mode(grad: bool) -> AbstractContextManager[Any]:
 
     mode: AbstractContextManager[Any] = torch.no_grad()
     return mode
+
+
+class TorchState:
+    """torch's process-wide settings as they were when this was made."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._dtype = torch.get_default_dtype()
+        self._device = torch.get_default_device()
+        self._threads = torch.get_num_threads()
+
+    def restore(self) -> bool:
+        """Put back what user code changed; False where that cannot be done and the process has to go."""
+        import torch
+
+        if torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu"):
+            # Entered and never left; what was entered cannot be had from here.
+            return False
+        torch.set_default_dtype(self._dtype)
+        if torch.get_default_device() != self._device:
+            torch.set_default_device(None)
+        torch.set_grad_enabled(True)
+        torch.set_anomaly_enabled(False)
+        torch.use_deterministic_algorithms(False)
+        if torch.get_num_threads() != self._threads:
+            torch.set_num_threads(self._threads)
+        return bool(torch.get_default_device() == self._device)
 
 
 def is_compiled(target: object) -> bool:
