@@ -219,8 +219,8 @@ def print_runs(samples: Samples) -> None:
     _heading("phases of a warm run")
     _row("request, until import", runs["phase request"])
     for phase in PHASES:
-        # Between the last call and read the worker writes its files and the agent starts a report process.
-        label = "capture, its files, start of the report" if phase == "capture" else phase
+        # The worker enters read when it takes the result from the profiler; then the report process starts.
+        label = "read, with the start of the report" if phase == "read" else phase
         _row(label, runs[f"phase {phase}"])
 
 
