@@ -64,9 +64,9 @@ class _Session:
         self._writer = writer
         self._loader = Loader()
         self._pid = os.getpid()
-        self._state = InterpreterState()
-        # None until torch was imported; it is imported once and kept.
+        # Version of torch; None until it was imported, which is done once. No user code runs before that.
         self._torch: str | None = None
+        self._state: InterpreterState | None = None
         self._torch_state: torch_host.TorchState | None = None
         # A process that user code forks must not speak for us.
         os.register_at_fork(after_in_child=writer.close)
@@ -83,14 +83,13 @@ class _Session:
             answer = RunFailed(request.run_id, stopped.state, stopped.failure)
         except BaseException as error:  # noqa: BLE001 - user code may have broken anything, json included
             self._leave_if_forked()
-            self._state.restore()
+            self._put_back()
             traceback.print_exc()
             reason = f"the worker failed ({describe(error)}); its log has the details, run it again"
             answer = RunFailed(request.run_id, "failed", Failure(reason), retire=True)
         self._leave_if_forked()
         flush_output()
-        self._state.restore()
-        if self._torch_state is not None and not self._torch_state.restore():
+        if not self._put_back():
             answer = replace(answer, retire=True)
         os.write(2, f"{end_of_output(request.run_id)}\n".encode())
         self.send(answer)
@@ -102,9 +101,16 @@ class _Session:
         if self._torch is None:
             report("import", 0, 0)
             self._torch = _import_torch()
-            self._torch_state = torch_host.TorchState()
+            self._state, self._torch_state = InterpreterState(), torch_host.TorchState()
         os.chdir(request.cwd)
         runner.run(request, self._loader, self._torch, report)
+
+    def _put_back(self) -> bool:
+        """Undo what user code changed in the process; False where the process has to be replaced instead."""
+        if self._state is None or self._torch_state is None:
+            return True
+        self._state.restore()
+        return self._torch_state.restore()
 
     def _leave_if_forked(self) -> None:
         """End a child that user code forked and let return into our code."""
