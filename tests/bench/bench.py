@@ -75,8 +75,8 @@ class RunTimes:
     """When a run's messages arrived, by the performance counter; those read in one piece arrive together."""
 
     asked_ns: int
-    # Every arrival of the phase; a worker's first run enters import once for torch and once for the file.
-    entered_ns: dict[str, list[int]]
+    # The first arrival of each phase; start only in a new worker.
+    entered_ns: dict[str, int]
     done_ns: int
 
 
@@ -109,17 +109,17 @@ async def measure_runs(samples: Samples) -> None:
     client = await AgentClient.start(LocalHost(sys.executable))
     try:
         cold = await timed_run(client)
-        imports_ns, imported_ns = cold.entered_ns["import"], cold.entered_ns["inputs"][0]
+        torch_ns, import_ns, imported_ns = (cold.entered_ns[phase] for phase in ("start", "import", "inputs"))
         runs["agent"].append(cold.asked_ns - started_ns)
-        runs["worker"].append(imports_ns[0] - cold.asked_ns)
-        runs["torch"].append(imports_ns[-1] - imports_ns[0])
-        runs["file"].append(imported_ns - imports_ns[-1])
+        runs["worker"].append(torch_ns - cold.asked_ns)
+        runs["torch"].append(import_ns - torch_ns)
+        runs["file"].append(imported_ns - import_ns)
         runs["start"].append(imported_ns - started_ns)
         runs["cold"].append(cold.done_ns - started_ns)
         for _ in range(WARM_RUNS):
             warm = await timed_run(client)
             runs["warm"].append(warm.done_ns - warm.asked_ns)
-            times_ns = [warm.asked_ns, *(warm.entered_ns[phase][0] for phase in PHASES), warm.done_ns]
+            times_ns = [warm.asked_ns, *(warm.entered_ns[phase] for phase in PHASES), warm.done_ns]
             for phase, (begin_ns, end_ns) in zip(("request", *PHASES), itertools.pairwise(times_ns), strict=True):
                 runs[f"phase {phase}"].append(end_ns - begin_ns)
     finally:
@@ -129,12 +129,13 @@ async def measure_runs(samples: Samples) -> None:
 async def timed_run(client: AgentClient) -> RunTimes:
     """Run the sample once. Ends the benchmark where the run has no result."""
     request = sample_request()
-    entered_ns: dict[str, list[int]] = defaultdict(list)
+    entered_ns: dict[str, int] = {}
     asked_ns = time.perf_counter_ns()
     async for message in client.run(request):
         match message:
             case RunProgress(phase=phase):
-                entered_ns[phase].append(time.perf_counter_ns())
+                # A phase with several calls is told several times.
+                entered_ns.setdefault(phase, time.perf_counter_ns())
             case RunDone():
                 return RunTimes(asked_ns, entered_ns, time.perf_counter_ns())
             case RunFailed(failure=failure):

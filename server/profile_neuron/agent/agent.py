@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _HELLO_S = 60.0
+_START_S = 600.0
 _ENVIRONMENT_S = 120.0
 _REPORT_S = 600.0
 # How long a finished run's last output is waited for: user code may have closed the descriptor.
@@ -127,7 +128,9 @@ class Agent:
 
     async def _await_answer(self, worker: _Worker, request: RunRequest) -> Captured | RunFailed:
         loop = asyncio.get_running_loop()
-        limit_s, deadline, phase = request.limits.import_s, loop.time() + request.limits.import_s, "import"
+        limits = {"import": request.limits.import_s, "inputs": request.limits.run_s, "read": _REPORT_S}
+        phase, limit_s = "start", _START_S
+        deadline = loop.time() + limit_s
         while True:
             try:
                 message = await asyncio.wait_for(worker.child.receive(), max(0.0, deadline - loop.time()))
@@ -144,9 +147,9 @@ class Agent:
                     self._worker = None
                     return _failed(request, f"crashed: the worker ended with {cause} during {_PHASES[phase]}")
                 case RunProgress(run_id=request.run_id):
-                    # Limits are for what user code does; its calls share one, and reading them out has ours.
-                    if message.phase != phase and (phase == "import" or message.phase == "read"):
-                        limit_s = _REPORT_S if message.phase == "read" else request.limits.run_s
+                    # Inputs and calls share a limit; starting and reading out are not the user's code.
+                    if message.phase != phase and message.phase in limits:
+                        limit_s = limits[message.phase]
                         deadline = loop.time() + limit_s
                     phase = message.phase
                     self._send(message)
@@ -264,6 +267,7 @@ class _Worker:
 
 
 _PHASES = {
+    "start": "importing torch",
     "import": "importing the file",
     "inputs": "building the inputs",
     "warm-up": "the warm-up calls",
@@ -271,6 +275,7 @@ _PHASES = {
     "read": "reading out the profiler",
 }
 _RAISE = {
+    "start": "look at what slows this machine down",
     "import": "raise the limit with --import-timeout",
     "inputs": "raise the limit with --timeout",
     "warm-up": "raise the limit with --timeout",

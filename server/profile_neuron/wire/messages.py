@@ -93,7 +93,7 @@ class RunProgress:
     """A run entered a phase, or made a call in it."""
 
     run_id: str
-    # import, inputs, warm-up, capture, read, attribute.
+    # start (of a new worker: importing torch), import, inputs, warm-up, capture, read, attribute.
     phase: str
     # Calls made and to be made in this phase; both 0 where that says nothing.
     done: int = 0

@@ -99,7 +99,7 @@ class _Session:
             self.send(RunProgress(request.run_id, phase, done, total))
 
         if self._torch is None:
-            report("import", 0, 0)
+            report("start", 0, 0)
             self._torch = _import_torch()
             self._state, self._torch_state = InterpreterState(), torch_host.TorchState()
         os.chdir(request.cwd)
