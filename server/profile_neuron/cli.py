@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_CANCELLED = 0, 1, 2, 130
 
+_DEPENDENCIES = ("msgpack", "rich")
+
 _DEFAULT_MOST = 100
 # What a function prints beyond this is counted and not shown.
 _OUTPUT_LINES = 10_000
@@ -51,6 +53,14 @@ def main() -> None:
     except KeyboardInterrupt:
         code = EXIT_CANCELLED
         sys.stderr.write("profile-neuron: cancelled\n")
+    except ModuleNotFoundError as error:
+        if error.name not in _DEPENDENCIES:
+            raise
+        sys.stderr.write(
+            f"profile-neuron: {error.name} is not installed, which only the decorator can do without; install it "
+            f"with: {sys.executable} -m pip install {error.name}\n"
+        )
+        code = EXIT_USAGE
     except BrokenPipeError:
         # The reader of our output has gone, as head does; there is nobody to tell.
         sys.stderr.close()

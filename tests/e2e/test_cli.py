@@ -464,3 +464,16 @@ def test_a_flood_of_output_is_cut_for_the_reader(tmp_path: Path, command: Callab
     assert finished.code == 0
     assert finished.err.count("f │ ") == 10_001
     assert "f │ … and 20000 more lines\n" in finished.err
+
+
+def test_without_its_dependencies_the_command_says_which_one_is_missing(tmp_path: Path) -> None:
+    """As after pip install --no-deps: -S leaves site-packages out."""
+    path = tmp_path / "model.py"
+    path.write_text("from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    script = f"import sys; sys.path.append({str(ROOT / 'server')!r}); from profile_neuron import cli; cli.main()"
+    for arguments in (("run", str(path)), ("doctor",), ("report", str(tmp_path))):
+        finished = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", script, *arguments], capture_output=True, text=True, check=False
+        )
+        assert (finished.returncode, finished.stdout) == (2, "")
+        assert finished.stderr.startswith("profile-neuron: rich is not installed, which only the decorator")
