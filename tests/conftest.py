@@ -199,7 +199,6 @@ def request_of(path: Path, spec: FunctionSpec, **changes: Any) -> RunRequest:
         "qualname": spec.qualname,
         "first_line": spec.first_line,
         "def_line": spec.def_line,
-        "last_line": spec.last_line,
         "repeats": None,
         "device": "cpu",
         "decorator_modules": ("profile_neuron",),

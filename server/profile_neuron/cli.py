@@ -9,28 +9,34 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import sys
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron import __version__
 from profile_neuron.core.discovery import DEFAULT_MODULES, discover
+from profile_neuron.core.model import Failure
 from profile_neuron.core.project import module_place, project_root
 from profile_neuron.core.text import decode
-from profile_neuron.errors import CaptureError, ProfileNeuronError, SourceError
+from profile_neuron.errors import AgentError, CaptureError, ProfileNeuronError, SourceError
 
 if TYPE_CHECKING:
+    from argparse import _SubParsersAction
     from collections.abc import Sequence
 
     from profile_neuron.core.model import FunctionSpec, LineCosts
+    from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.terminal import Terminal
     from profile_neuron.wire.messages import Environment, RunFailed, RunRequest
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_CANCELLED = 0, 1, 2, 130
 
 _DEPENDENCIES = ("msgpack", "rich")
+_DISTRIBUTIONS = (*_DEPENDENCIES, "pygls", "lsprotocol", "watchdog")
 
 _DEFAULT_MOST = 100
 # What a function prints beyond this is counted and not shown.
@@ -66,7 +72,8 @@ def main() -> None:
         sys.stderr.close()
         code = EXIT_FAILED
     except OSError as error:
-        sys.stderr.write(f"profile-neuron: the output cannot be written: {error.strerror or error}\n")
+        about = f"{error.filename}: " if error.filename else "the output cannot be written: "
+        sys.stderr.write(f"profile-neuron: {about}{error.strerror or error}\n")
         sys.stderr.flush()
         # Not by exit, which would try to write what is left once more.
         os._exit(EXIT_FAILED)
@@ -92,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run(commands: Any) -> None:
+def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser(
         "run",
         help="run marked functions and print their source with the time of each line",
@@ -104,13 +111,16 @@ def _add_run(commands: Any) -> None:
         "  profile-neuron run a.py b.py::Block.forward --json\n"
         "  profile-neuron run model.py --keep           then: profile-neuron report FOLDER\n"
         "\n"
-        "exit code: 0; 1 if a function failed or has no inputs; 2 if there is nothing to run",
+        "exit code: 0; 1 if a function failed, has no inputs, or its file does not parse; 2 for wrong usage or\n"
+        "nothing to run; 130 after Ctrl-C",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("targets", nargs="+", metavar="FILE[::QUALNAME]", help="a Python file, or one function of it")
     run.add_argument("--ops", action="store_true", help="also print each function's operator table")
     run.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    run.add_argument("--device", choices=("auto", "cpu"), default="auto", help="where to run (default: auto)")
+    run.add_argument(
+        "--device", choices=("auto", "cpu"), default="auto", help="what is measured (default: auto; so far the CPU)"
+    )
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
     run.add_argument("--keep", action="store_true", help="keep the run folders and print where they are")
     run.add_argument(
@@ -151,7 +161,7 @@ def _add_run(commands: Any) -> None:
     run.set_defaults(command=run_command)
 
 
-def _add_report(commands: Any) -> None:
+def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
         help="print the result of a run folder again",
@@ -165,7 +175,7 @@ def _add_report(commands: Any) -> None:
     report.set_defaults(command=report_command)
 
 
-def _add_doctor(commands: Any) -> None:
+def _add_doctor(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="show what is installed and what to do about what is not",
@@ -260,6 +270,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     terminal.out.print(
         f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
     )
+    terminal.out.print(f"with {', '.join(f'{name} {version(name)}' for name in _DISTRIBUTIONS)}")
     try:
         environment = asyncio.run(_environment(arguments.python))
     except ProfileNeuronError as error:
@@ -286,17 +297,19 @@ class _Outcome:
 def _resolve(target: str, modules: tuple[str, ...]) -> list[_Asked]:
     """The functions that a FILE[::QUALNAME] means. Raises _TargetError with one sentence."""
     name, _, qualname = target.rpartition("::")
-    if not name or Path(target).exists():
+    if not name or os.path.lexists(target):
         name, qualname = target, ""
     path = Path(os.path.abspath(name))  # noqa: PTH100 - a folder that is reached by .. has another package
-    if not path.exists():
-        raise _TargetError(f"{name}: no such file", EXIT_USAGE)
-    if path.is_dir():
-        raise _TargetError(f"{name or path} is a folder; name a Python file in it", EXIT_USAGE)
-    if not path.is_file():
-        raise _TargetError(f"{name} is not a regular file; name a Python file", EXIT_USAGE)
     try:
+        # Not by exists, which in some versions of Python hides what is wrong and in others raises it.
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise _TargetError(f"{name or path} is a folder; name a Python file in it", EXIT_USAGE)
+        if not stat.S_ISREG(mode):
+            raise _TargetError(f"{name} is not a regular file; name a Python file", EXIT_USAGE)
         source = path.read_bytes()
+    except FileNotFoundError as error:
+        raise _TargetError(f"{name}: no such file", EXIT_USAGE) from error
     except OSError as error:
         raise _TargetError(f"{name} cannot be read: {error.strerror}", EXIT_USAGE) from error
     try:
@@ -328,13 +341,21 @@ def _listing(specs: Sequence[FunctionSpec]) -> str:
 async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], terminal: Terminal) -> int:
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.daemon.hosts import LocalHost
+    from profile_neuron.wire.messages import RunFailed
 
-    client = await AgentClient.start(LocalHost(arguments.python))
+    host = LocalHost(arguments.python)
+    client = await AgentClient.start(host)
     outcomes = []
     places = {(str(item.path), item.spec.def_line) for item in asked}
     try:
         for item in asked:
-            outcome = await _run_one(client, item, arguments, terminal)
+            try:
+                outcome = await _run_one(client, item, arguments, terminal)
+            except AgentError as error:
+                # What was measured before stays, and the rest is run by a new agent.
+                outcome = _Outcome(item, None, RunFailed("", "failed", Failure(str(error))), "")
+                await client.close()
+                client = await AgentClient.start(host)
             outcomes.append(outcome)
             if not arguments.json:
                 _show(outcome, places, arguments, terminal)
@@ -346,7 +367,7 @@ async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], termi
     return EXIT_OK if good else EXIT_FAILED
 
 
-async def _run_one(client: Any, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal) -> _Outcome:
+async def _run_one(client: AgentClient, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal) -> _Outcome:
     from profile_neuron.terminal import Progress
     from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
 
@@ -387,8 +408,8 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         qualname=asked.spec.qualname,
         first_line=asked.spec.first_line,
         def_line=asked.spec.def_line,
-        last_line=asked.spec.last_line,
         repeats=arguments.repeats,
+        # Both choices of --device mean the CPU until another device can be measured.
         device="cpu",
         decorator_modules=tuple(arguments.decorator_module or DEFAULT_MODULES),
         project_roots=(str(root), *arguments.root),

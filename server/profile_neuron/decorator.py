@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    T = TypeVar("T")
-else:
-    T = TypeVar("T")
+T = TypeVar("T")
 
 DEFAULT_WARMUP = 3
 DEFAULT_REPEATS = 5

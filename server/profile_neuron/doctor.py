@@ -24,7 +24,7 @@ class Remark(NamedTuple):
 
 def diagnose(environment: Environment) -> list[Remark]:
     """Remarks from the interpreter to the device, in reading order."""
-    interpreter = f"Python {environment.python} ({environment.executable})"
+    interpreter = f"Python {environment.python} ({environment.executable}), {environment.platform}"
     remarks = [Remark(GOOD, "interpreter", interpreter), Remark(GOOD, "line clock", f"sys.{environment.clock}")]
     if tuple(int(part) for part in environment.python.split(".")[:2]) >= _UNTESTED_PYTHON:
         remarks.append(Remark(ABSENT, "", "this version of Python is untested", "use 3.10 to 3.13 if lines look wrong"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+import unicodedata
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
 from profile_neuron.core import units
-from profile_neuron.core.attribution import NO_OPERATORS
+from profile_neuron.core.model import NO_OPERATORS
 from profile_neuron.core.text import split_lines
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class Terminal:
 
     def error(self, sentence: str) -> None:
         """One sentence about what went wrong."""
-        self.err.print(Text.assemble(("profile-neuron: ", "bold red"), sentence))
+        self.err.print(Text.assemble(("profile-neuron: ", "bold red"), _printable(sentence)))
 
     def user_output(self, title: str, lines: Sequence[str]) -> None:
         """Lines that user code printed, each marked with the function that ran."""
@@ -62,7 +65,7 @@ class Terminal:
         target, *others = costs.functions
         self._function(target, sources.get(target.path, []), costs.device_kind, None)
         if show_operators:
-            self._operators(target, costs.device_kind)
+            self._operators(target)
         for other in others:
             if other.host_ns and other.lines and (other.path, other.line) not in asked:
                 self._print("")
@@ -78,9 +81,9 @@ class Terminal:
     def _function(self, costs: FunctionCosts, source: Sequence[str], device: str, caller: FunctionCosts | None) -> None:
         self._print(
             Text.assemble(
-                (costs.name or costs.qualname, "bold"),
+                (_printable(costs.name or costs.qualname), "bold"),
                 (f"  {short_path(costs.path)}:{costs.line}", "dim"),
-                (f"  during {caller.name or caller.qualname}" if caller else "", "dim"),
+                (_printable(f"  during {caller.name or caller.qualname}") if caller else "", "dim"),
             )
         )
         self._print(_headline(costs, device))
@@ -90,7 +93,7 @@ class Terminal:
             self._lines(costs, source, device)
         for warning in costs.warnings:
             if warning != NO_OPERATORS:
-                self._print(Text(f"note: {warning}", style="dim"))
+                self._print(Text(_printable(f"note: {warning}"), style="dim"))
 
     def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str) -> None:
         by_line = {line.line: line for line in costs.lines}
@@ -99,7 +102,7 @@ class Terminal:
         # Colours are for a person's screen, and no person reads thousands of lines.
         colours = self.out.is_terminal and len(code) <= _COLOURED_LINES
         shown = _highlight(code) if colours else [Text(line) for line in code]
-        width = max((len(line) for number, line in enumerate(code, first) if number in by_line), default=0)
+        width = max((cell_len(line) for number, line in enumerate(code, first) if number in by_line), default=0)
         rows = [_row(("line", device, "share", "spread", "ops"), Text(""), "dim")]
         for number, text in enumerate(shown, first):
             line = by_line.get(number)
@@ -113,7 +116,7 @@ class Terminal:
             rows.append(_row(cells, Text("unattributed", style="italic"), ""))
         self._print(Text("\n").join(rows))
 
-    def _operators(self, costs: FunctionCosts, device: str) -> None:
+    def _operators(self, costs: FunctionCosts) -> None:
         if not costs.operators:
             return
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
@@ -233,7 +236,7 @@ def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int) -> T
     if len(line.operators) > _NAMES_LIMIT:
         names += f" and {len(line.operators) - _NAMES_LIMIT} more"
     padded = code.copy()
-    padded.append(" " * (max(0, width - len(code)) + 2))
+    padded.append(" " * (max(0, width - cell_len(code.plain)) + 2))
     padded.append(names, style="dim")
     return _row(cells, padded, "bold" if whole and line.total_ns >= _HOT_SHARE * whole else "")
 
@@ -253,13 +256,12 @@ def _highlight(lines: Sequence[str]) -> list[Text]:
 
 
 def _printable(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\t" else "·" for char in text)
+    """Without control characters, which a terminal would obey; spaces of every width stay."""
+    return "".join(char if char.isprintable() or unicodedata.category(char) == "Zs" else "·" for char in text)
 
 
 def short_path(path: str) -> str:
     """Relative to the working directory where the file lies below it."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return path
+    with contextlib.suppress(ValueError, OSError):
+        path = str(Path(path).relative_to(Path.cwd()))
+    return _printable(path)

@@ -154,7 +154,6 @@ def sample_request() -> RunRequest:
         qualname=spec.qualname,
         first_line=spec.first_line,
         def_line=spec.def_line,
-        last_line=spec.last_line,
         repeats=None,
         device="cpu",
         decorator_modules=tuple(DEFAULT_MODULES),

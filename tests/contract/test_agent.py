@@ -223,6 +223,35 @@ def test_the_worker_stays_warm_between_runs(write: Callable[..., Path]) -> None:
 
 
 @pytest.mark.torch
+def test_a_worker_that_dies_after_its_run_leaves_nobody(write: Callable[..., Path]) -> None:
+    path = write(
+        "model.py",
+        """
+        import os, subprocess, threading
+        from profile_neuron import profile_neuron
+        @profile_neuron(warmup=0, repeats=1)
+        def f():
+            child = subprocess.Popen(["sleep", "600"])
+            print("pids", os.getpid(), child.pid)
+            threading.Timer(2.0, os._exit, (0,)).start()
+        """,
+    )
+
+    async def conversation(client: AgentClient) -> None:
+        started: list[int] = []
+        async for message in client.run(request(path)):
+            if isinstance(message, RunOutput):
+                started = pids(message)
+        assert isinstance(message, RunDone)
+        assert ended(started[0], 10.0), "the timer ends the worker"
+        again = await last(client, request(case("R12") / "argv.py", decorator_modules=("pn_api",)))
+        assert isinstance(again, (RunDone, RunFailed))
+        assert ended(started[1], 2.0), "what it left of its group is ended before the next worker starts"
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
 def test_run_folders_are_removed_unless_they_are_kept(
     write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,10 +277,12 @@ def test_progress_names_the_run(write: Callable[..., Path]) -> None:
 
     async def conversation(client: AgentClient) -> None:
         wanted = request(path)
+        progress = []
         async for message in client.run(wanted):
             if isinstance(message, RunProgress):
-                assert message.run_id == wanted.run_id
+                progress.append(message.run_id)
         assert isinstance(message, RunFailed)
+        assert set(progress) == {wanted.run_id}
 
     run_with_agent(conversation)
 

@@ -52,7 +52,6 @@ def request(path: Path, spec: FunctionSpec, run_folder: str = "") -> RunRequest:
         qualname=spec.qualname,
         first_line=spec.first_line,
         def_line=spec.def_line,
-        last_line=spec.last_line,
         repeats=_REPEATS,
         device="cpu",
         decorator_modules=DEFAULT_MODULES,

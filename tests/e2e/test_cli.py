@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,6 +106,15 @@ def test_the_text_shows_source_time_share_operators_and_spread(rms_norm: tuple[F
     assert "cpu " in out
 
 
+def test_no_text_puts_the_word_neuron_beside_a_figure_of_the_cpu(rms_norm: tuple[Finished, Finished]) -> None:
+    for finished in rms_norm:
+        said = (finished.out + finished.err).lower().replace("profile-neuron", "").replace("profile_neuron", "")
+        assert "neuron" not in said
+    for item in rms_norm[1].document()["functions"]:
+        assert item["provenance"].startswith("cpu time of operators")
+        assert "inputs: inputs= of the decorator, 3 warm-up and 5 profiled calls" in item["provenance"]
+
+
 def test_the_operator_table_lists_what_ran_in_the_function(rms_norm: tuple[Finished, Finished]) -> None:
     rows = [line.split() for line in rms_norm[0].out.split("\n") if line.startswith("aten::rsqrt ")]
     assert [row[1] for row in rows] == ["1", "1"], "in naive and in fused"
@@ -173,6 +183,7 @@ def test_the_decoder_block_runs_and_its_helpers_time_is_on_both_lines(command: C
 
 BAD_TARGETS = {
     "missing": ("no_such.py", 2, "no_such.py: no such file"),
+    "name too long": ("x" * 300, 2, f"{'x' * 300} cannot be read: File name too long"),
     "directory": (".", 2, ". is a folder; name a Python file in it"),
     "empty": ("empty.py", 2, "empty.py has no function marked @profile_neuron"),
     "undecorated": ("plain.py", 2, "plain.py has no function marked @profile_neuron"),
@@ -287,6 +298,9 @@ def test_a_file_of_five_thousand_functions_is_refused_as_a_whole_and_run_by_name
 def test_the_doctor_lists_what_is_installed(command: Callable[..., Finished]) -> None:
     finished = command("doctor")
     assert finished.code == 0
+    assert re.search(
+        r"^with msgpack \d.*, rich \d.*, pygls \d.*, lsprotocol \d.*, watchdog \d", finished.out, re.MULTILINE
+    )
     for subject in ("interpreter", "line clock", "torch", "device", "torch-neuronx", "msgpack"):
         assert any(line[2:].startswith(subject) for line in finished.out.split("\n")), subject
     assert "cpu (" in finished.out
@@ -382,7 +396,7 @@ def test_the_operator_table_is_the_one_that_torch_itself_shows() -> None:
     source = "from profile_neuron import profile_neuron\n@profile_neuron\ndef f():\n    pass\n"
     log = LineLog((SourceFile("/m.py", source),), (CodeEntries(0, 2, "f", 1),), (RunLine(0, 4),), ())
     record = RunRecord(
-        "r", "/m.py", "f", None, 3, 2, ("profile_neuron",), False, 0, 1, "",
+        "r", "/m.py", "f", None, 3, 2, ("profile_neuron",), False, False, 0, 1, "",
         Toolchain("", "", "", "cpu", "", "settrace"), None, (),
     )  # fmt: skip
     (costs,) = attribute(record, read_operator_table(window.operator_table()), log).functions

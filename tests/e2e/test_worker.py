@@ -176,6 +176,28 @@ def test_coroutines_are_awaited_and_generators_exhausted(model: Callable[..., Pa
     assert profiler.run(path, "chunks").costs.calls == 5
 
 
+def test_work_of_gathered_tasks_is_not_lost(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model(
+        """
+        import asyncio
+        async def part(n):
+            x = torch.ones(2)
+            await asyncio.sleep(0)
+            return x * n
+        @profile_neuron
+        async def whole():
+            a, b = await asyncio.gather(part(2), part(3))
+            return a + b
+        """
+    )
+    run = profiler.run(path)
+    assert run.operators() == {11: {"aten::add": 1.0}}
+    assert any("work in tasks" in warning for warning in run.costs.warnings)
+    part = run.function("part")
+    assert operators(part) == {5: {"aten::ones": 2.0}, 7: {"aten::mul": 2.0}}
+    assert abs((run.costs.unattributed_ns or 0) - (part.host_ns or 0)) <= 2
+
+
 def test_suspended_time_is_not_counted_as_own_time(profiler: Profiler, write: Callable[..., Path]) -> None:
     source = (case("S04") / "input.py").read_text() + "\ndef step_inputs(): return 1\n"
     run = profiler.run(write("input.py", source), "step")
@@ -538,7 +560,8 @@ def test_a_file_that_changed_since_the_request_is_not_run(profiler: Profiler, mo
 
 CONFLICTS = {
     "torch.profiler": ("with torch.profiler.profile():\n        torch.ones(2)", "conflict: torch.profiler was started"),
-    "sys.settrace": ("__import__('sys').settrace(print)", "conflict: f replaced or lost Python's trace function"),
+    "sys.settrace": ("__import__('sys').settrace(print)", "conflict: sys.settrace was called"),
+    "a gap": ("sys = __import__('sys'); sys.settrace(None); torch.ones(2)", "conflict: sys.settrace was called"),
 }
 
 
@@ -548,12 +571,14 @@ def test_code_that_profiles_or_traces_itself_is_refused_and_the_next_run_is_clea
 ) -> None:
     import sys
 
-    if kind == "sys.settrace" and sys.version_info >= (3, 12):
+    if kind != "torch.profiler" and sys.version_info >= (3, 12):
         pytest.skip("sys.monitoring is not disturbed by sys.settrace")
     body, reason = CONFLICTS[kind]
-    run = profiler.run(model(f"@profile_neuron\ndef f():\n    {body}\n"))
+    run = profiler.run(model(f"@profile_neuron\ndef f():\n    x = torch.ones(3)\n    {body}\n"))
     assert run.state == "failed"
-    assert reason in (run.reason or "")
+    assert (run.reason or "").startswith(reason)
+    assert run.frames[-1] == ("f", 6)
+    assert run.operators() == {5: {"aten::ones": 1.0}}, "its lines up to there"
     run = profiler.run(model("@profile_neuron\ndef f():\n    return torch.ones(2)\n"))
     assert run.operators() == {5: {"aten::ones": 1.0}}
 
@@ -738,25 +763,54 @@ def test_a_relative_reexport_marks_functions_also_where_they_are_called(
     assert [(item.qualname, item.decorated) for item in run.end.costs.functions] == [("a", True), ("b", True)]  # type: ignore[union-attr]
 
 
-CLEAN = "@profile_neuron\ndef f():\n    x = torch.ones(2)\n    print(x.dtype, x.device, torch.is_grad_enabled())\n"
+CLEAN = "import gc, os, signal, sys, threading, warnings, json\n@profile_neuron\ndef f():\n    x = torch.ones(2)\n"
 
+# What a function changes, and the value that shows it.
 LEAKS = {
-    "default dtype": "torch.set_default_dtype(torch.float64)",
-    "default device": "torch.set_default_device('meta')",
-    "gradient mode": "torch.set_grad_enabled(False)",
-    "inference mode": "torch.inference_mode().__enter__()",
-    "threads": "torch.set_num_threads(1)",
-    "recursion limit": "sys.setrecursionlimit(500)",
-    "streams": "sys.stdout = sys.stderr = None",
-    "closed descriptors": "os.close(1); os.close(2)",
-    "redirected descriptors": "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)",
-    "environment": "os.environ.clear()",
-    "path": "sys.path.clear()",
-    "collector": "gc.disable()",
-    "trace function": "sys.setprofile(lambda *a: None)",
-    "signals": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
-    "module of ours": "import json; json.dumps = None",
-    "fork that returns": "os.fork()",
+    "default dtype": ("torch.set_default_dtype(torch.float64)", "torch.ones(1).dtype"),
+    "default device": ("torch.set_default_device('meta')", "torch.ones(1).device"),
+    "device mode": ("torch.set_default_device('cpu')", "torch._C._len_torch_function_stack()"),
+    "gradient mode": ("torch.set_grad_enabled(False)", "torch.is_grad_enabled()"),
+    "inference mode": ("torch.inference_mode().__enter__()", "torch.is_inference_mode_enabled()"),
+    "autocast": ("torch.autocast('cpu').__enter__()", "torch.is_autocast_enabled('cpu')"),
+    "dispatch mode": (
+        "from torch._subclasses.fake_tensor import FakeTensorMode; FakeTensorMode().__enter__()",
+        "type(torch.ones(1)).__name__",
+    ),
+    "module hooks": (
+        "torch.nn.modules.module.register_module_forward_hook(print)",
+        "len(torch.nn.modules.module._global_forward_hooks)",
+    ),
+    "threads": ("torch.set_num_threads(torch.get_num_threads() + 1)", "torch.get_num_threads()"),
+    "precision": ("torch.set_float32_matmul_precision('medium')", "torch.get_float32_matmul_precision()"),
+    "anomaly mode": ("torch.set_anomaly_enabled(True)", "torch.is_anomaly_enabled()"),
+    "determinism": ("torch.use_deterministic_algorithms(True)", "torch.are_deterministic_algorithms_enabled()"),
+    "recursion limit": ("sys.setrecursionlimit(500)", "sys.getrecursionlimit()"),
+    "replaced streams": ("sys.stdout = sys.stderr = None", "sys.stdout.fileno(), sys.stderr.fileno()"),
+    "closed streams": ("sys.stdout.close(); sys.stderr.close()", "sys.stdout.closed, sys.stderr.closed"),
+    "detached streams": ("sys.stdout.detach(); sys.stdin.detach()", "sys.stdout.fileno(), sys.stdin.read()"),
+    "closed descriptors": (
+        "os.close(0); os.close(1); os.close(2)",
+        "os.read(0, 1), os.fstat(1).st_ino == os.fstat(2).st_ino",
+    ),
+    "redirected descriptors": (
+        "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)",
+        "os.fstat(1).st_ino == os.fstat(2).st_ino",
+    ),
+    "environment": ("os.environ.clear()", "'PATH' in os.environ"),
+    "path": ("sys.path.insert(0, '/planted')", "'/planted' in sys.path"),
+    "collector": ("gc.disable()", "gc.isenabled()"),
+    "profile function": ("sys.setprofile(lambda *a: None)", "sys.getprofile()"),
+    "thread hooks": ("threading.setprofile(lambda *a: None)", "threading._profile_hook"),
+    "warnings": (
+        "warnings.simplefilter('error', BytesWarning)",
+        "[f for f in warnings.filters if f[2] is BytesWarning]",
+    ),
+    "signals": ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", "signal.getsignal(signal.SIGTERM)"),
+    "timers": ("signal.setitimer(signal.ITIMER_REAL, 300)", "signal.getitimer(signal.ITIMER_REAL)"),
+    "module of ours": ("json.dumps = None", "json.dumps is None"),
+    "fork that returns": ("os.fork()", "os.getppid() != 1"),
+    "fork that raises": ("1 / (os.fork() and 1)", "os.getppid() != 1"),
 }
 
 
@@ -764,13 +818,16 @@ LEAKS = {
 def test_what_a_function_leaves_changed_does_not_reach_the_next_run(
     leak: str, profiler: Profiler, model: Callable[..., Path]
 ) -> None:
-    path = model(f"import gc, os, signal, sys\n@profile_neuron(repeats=1, warmup=0)\ndef f():\n    {LEAKS[leak]}\n")
-    first = profiler.run(path)
-    assert first.state in ("fresh", "failed")
-    second = profiler.run(model(CLEAN))
-    assert second.state == "fresh", second.reason
-    assert second.output == ("torch.float32 cpu True",) * 8
-    assert second.operators()[5] == {"aten::ones": 1.0}
+    change, value = LEAKS[leak]
+    clean = model(f"{CLEAN}    print({value})\n")
+    before = profiler.run(clean)
+    changed = CLEAN.replace("@profile_neuron", "@profile_neuron(repeats=1, warmup=0)")
+    first = profiler.run(model(f"{changed}    {change}\n"))
+    assert first.state in ("fresh", "failed"), first.reason
+    after = profiler.run(model(f"{CLEAN}    print({value})\n"))
+    assert (before.state, after.state) == ("fresh", "fresh"), after.reason
+    assert after.output == before.output != ()
+    assert after.operators()[6]["aten::ones"] == 1.0
 
 
 def test_a_fault_of_our_own_is_an_answer_and_the_worker_is_replaced(

@@ -40,6 +40,8 @@ MAY_IMPORT = {
     "__main__": {"core", "cli"},
     "__init__": {"decorator"},
 }
+# What a row must not import of the standard library, with the file that may all the same.
+NOT_STANDARD = {"report": ({"asyncio"}, ""), "wire": ({"asyncio", "socket"}, ""), "worker": ({"asyncio"}, "runner.py")}
 TORCH_FILES = {"worker/torch_host.py"}
 IMPURE = {
     "asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil", "signal",
@@ -98,6 +100,27 @@ def test_a_file_imports_only_what_the_table_allows(path: Path) -> None:
 
 def test_every_box_is_in_the_table() -> None:
     assert {box(path) for path in files()} == set(MAY_IMPORT)
+
+
+def test_the_table_is_the_one_that_people_read() -> None:
+    text = (ROOT / "server" / "ARCHITECTURE.md").read_text()
+    rows = text[text.index("| package | may import | never |") :].split("\n\n")[0].split("\n")[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    told = {name.removesuffix(".py"): set(may.split(", ")) - {"nothing"} for name, may, _ in cells}
+    assert told == MAY_IMPORT
+
+
+@pytest.mark.parametrize("row", NOT_STANDARD)
+def test_what_the_table_forbids_of_the_standard_library_is_not_imported(row: str) -> None:
+    forbidden, exception = NOT_STANDARD[row]
+    for path in files():
+        if box(path) == row and path.name != exception:
+            assert not {name.partition(".")[0] for name, _ in imports(path)} & forbidden, path
+
+
+def test_the_command_line_imports_its_parts_only_inside_of_its_commands() -> None:
+    own = [name for name, _ in imports(PACKAGE / "cli.py", top_level_only=True) if name.startswith("profile_neuron.")]
+    assert {name.split(".")[1] for name in own} <= {"core", "errors", "__version__"}
 
 
 def test_only_the_hosts_of_torch_import_torch() -> None:
@@ -168,7 +191,7 @@ def test_every_message_is_a_frozen_dataclass_and_nothing_is_pickled() -> None:
         assert not {name.partition(".")[0] for name, _ in imports(path)} & {"pickle", "marshal", "shelve", "dill"}, path
 
 
-@pytest.mark.parametrize("path", [path for path in files() if box(path) in ("core", "wire", "daemon", "cli")], ids=str)
+@pytest.mark.parametrize("path", [path for path in files() if box(path) not in ("worker", "agent")], ids=str)
 def test_the_servers_side_imports_nothing_that_only_posix_has(path: Path) -> None:
     assert not {name.partition(".")[0] for name, _ in imports(path, top_level_only=True)} & POSIX_ONLY
 

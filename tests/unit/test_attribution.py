@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profile_neuron.core.attribution import BACKWARD_REASON, NO_OPERATORS, THREAD_REASON, attribute
+from profile_neuron.core.attribution import BACKWARD_REASON, TASK_REASON, THREAD_REASON, attribute
 from profile_neuron.core.model import (
+    NO_OPERATORS,
     CodeEntries,
     Event,
     Failure,
@@ -66,6 +67,7 @@ RECORD = RunRecord(
     first_line=4,
     decorator_modules=("profile_neuron",),
     compiled=False,
+    is_async=False,
     warmup=3,
     repeats=1,
     inputs="none needed",
@@ -280,6 +282,14 @@ def test_operators_around_the_function_are_not_its_own() -> None:
     t.call(0, t.op("aten::item", 99), t.line(0, t.op("aten::add", 10)))
     (f,) = costs(t).functions
     assert (f.host_ns, f.unattributed_ns) == (10, 0)
+
+
+def test_work_of_another_task_on_the_same_thread_is_unattributed_with_its_reason() -> None:
+    t = Timeline()
+    t.call(0, t.line(0, t.op("aten::add", 10)), t.line(2, t.op("aten::mul", 30)), t.op("aten::item", 5))
+    f = function(costs(t, replace(RECORD, is_async=True)), "f")
+    assert (totals(f), f.unattributed_ns, f.host_ns) == ({6: 10}, 30, 40)
+    assert f.warnings == (f"unattributed: {TASK_REASON}",)
 
 
 def test_operators_outside_of_the_calls_are_not_counted() -> None:

@@ -61,7 +61,7 @@ COSTS = LineCosts(
     sources=(SourceFile("/p/größe.py", "x = '\u2028'\r\n"),),
 )
 REQUEST = RunRequest(
-    "id", "/p/m.py", "00", "A.f", 1, 2, 3, None, "cpu", ("profile_neuron",), ("/p",), "/p", Limits(1.0, 2.5)
+    "id", "/p/m.py", "00", "A.f", 1, 2, None, "cpu", ("profile_neuron",), ("/p",), "/p", Limits(1.0, 2.5)
 )
 MESSAGES: list[Message] = [
     Hello(1, "agent", "0.1", "3.11"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from profile_neuron.worker import line_clock
+from profile_neuron.worker.failures import Conflict
 from profile_neuron.worker.line_clock import LineClock, SettraceClock, default_clock
 
 if TYPE_CHECKING:
@@ -193,12 +196,29 @@ def test_what_was_there_before_is_put_back(clocked: Any) -> None:
 
 def test_a_hook_that_user_code_takes_away_is_noticed_and_no_range_stays_open(clocked: Any) -> None:
     clock, ranges, space = clocked
-    if not isinstance(clock, SettraceClock):
-        pytest.skip("sys.monitoring is not disturbed by sys.settrace")
-    space["mark"] = lambda what: sys.settrace(None)
+    if isinstance(clock, SettraceClock):
+        take_away = functools.partial(line_clock._settrace, None)
+    else:
+        take_away = lambda: sys.monitoring.free_tool_id(clock._tool)  # type: ignore[attr-defined]  # noqa: E731
+    space["mark"] = lambda what: take_away()
     clock.start()
     with clock.call(0):
         space["f"](0)
     assert not clock.still_installed()
     assert ranges.open == []
     clock.stop()
+
+
+def test_setting_a_trace_function_in_a_call_is_an_error_at_that_line(clocked: Any) -> None:
+    clock, _, space = clocked
+    if not isinstance(clock, SettraceClock):
+        pytest.skip("sys.monitoring is not disturbed by sys.settrace")
+    space["mark"] = lambda what: sys.settrace(None)
+    clock.start()
+    try:
+        with clock.call(0), pytest.raises(Conflict, match=r"sys\.settrace was called"):
+            space["f"](0)
+        assert clock.still_installed()
+    finally:
+        clock.stop()
+    assert sys.settrace is line_clock._settrace

@@ -21,6 +21,7 @@ from profile_neuron.wire.messages import (
     Cancel,
     Captured,
     Environment,
+    EnvironmentFailed,
     EnvironmentRequest,
     Hello,
     Message,
@@ -55,6 +56,8 @@ class Agent:
         self._own_path = own_path
         self._worker: _Worker | None = None
         self._task: asyncio.Task[None] | None = None
+        # The report that is on, if one is.
+        self._reporter: Child | None = None
         self._run_id = ""
         self._cancelled = False
 
@@ -70,10 +73,10 @@ class Agent:
             case Cancel(run_id=run_id):
                 if run_id == self._run_id and self._task is not None and not self._task.done():
                     self._cancelled = True
-                    await self._end_worker()
+                    await self._end_children()
             case EnvironmentRequest():
                 if self._task is not None and not self._task.done():
-                    self._send(ReportFailed("the agent is busy with a run"))
+                    self._send(EnvironmentFailed("the agent is busy with a run; ask again when it is over"))
                     return
                 self._task = asyncio.create_task(self._environment(), name="environment")
             case Hello():
@@ -84,6 +87,7 @@ class Agent:
     async def close(self) -> None:
         """End the run, the worker and everything that either started."""
         self._cancelled = True
+        await self._end_children()
         await self._end_worker()
         if self._task is not None:
             self._task.cancel()
@@ -104,7 +108,7 @@ class Agent:
             answer = _failed(request, str(error))
         except Exception as error:
             log.exception("run %s", request.run_id)
-            answer = _failed(request, f"the agent failed: {error}")
+            answer = _failed(request, f"the agent failed ({error}); its log has the traceback, profile again")
         finally:
             if folder is not None and (self._cancelled or not keep):
                 remove_run_folder(folder)
@@ -116,6 +120,9 @@ class Agent:
         worker = await self._ready_worker(request.cwd)
         worker.run_id = request.run_id
         try:
+            if self._cancelled:
+                # While the worker was being started there was nothing to end.
+                return _failed(request, "cancelled")
             worker.child.send(request)
             answer = await self._await_answer(worker, request)
             if worker.child.alive:
@@ -160,7 +167,7 @@ class Agent:
 
     async def _report(self, request: RunRequest, folder: Path) -> RunDone | RunFailed:
         command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path, str(folder))
-        child = await Child.start(command, cwd=str(folder))
+        child = self._reporter = await Child.start(command, cwd=str(folder))
         lines: list[str] = []
         output = asyncio.create_task(_collect(child, lines), name="report output")
         try:
@@ -176,10 +183,12 @@ class Agent:
                     case None:
                         cause = await child.ended()
                         await output
-                        return _failed(request, f"the report ended with {cause}: {lines[-1] if lines else 'no output'}")
+                        said = lines[-1] if lines else "it said nothing"
+                        return _failed(request, f"{folder}: the report ended with {cause} ({said}); try report again")
         except asyncio.TimeoutError:
-            return _failed(request, f"the report took longer than {_REPORT_S:g} s")
+            return _failed(request, f"{folder}: the report took longer than {_REPORT_S:g} s; try report again")
         finally:
+            self._reporter = None
             await child.end()
             output.cancel()
             child.close_output()
@@ -190,14 +199,16 @@ class Agent:
             worker.child.send(EnvironmentRequest())
             message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
         except (ProfileNeuronError, asyncio.TimeoutError) as error:
-            self._send(ReportFailed(str(error) or "the worker did not answer in time"))
+            self._send(EnvironmentFailed(str(error) or "the worker did not answer in time"))
             return
-        self._send(message if isinstance(message, Environment) else ReportFailed("the worker ended early"))
+        self._send(message if isinstance(message, Environment) else EnvironmentFailed("the worker ended early"))
 
     async def _ready_worker(self, cwd: str) -> _Worker:
         """The warm worker, or a new one. Raises HostError where it does not come up."""
         if self._worker is not None and self._worker.child.alive:
             return self._worker
+        # One that died between two runs may have left others in its group.
+        await self._end_worker()
         script = Path(profile_neuron.__file__).parent / "worker" / "__main__.py"
         child = await Child.start([sys.executable, str(script), self._own_path], cwd)
         worker = _Worker(child, self._send)
@@ -215,6 +226,13 @@ class Agent:
             raise HostError(f"the worker {sys.executable} could not start ({cause}){said}")
         log.info("worker %d is ready", child.pid)
         return worker
+
+    async def _end_children(self) -> None:
+        """End what the current run is in: the report, while there is one, and otherwise the worker."""
+        if self._reporter is not None:
+            await self._reporter.end()
+        else:
+            await self._end_worker()
 
     async def _end_worker(self) -> None:
         worker, self._worker = self._worker, None

@@ -17,6 +17,7 @@ from profile_neuron.core.apportion import apportion
 from profile_neuron.core.functions import Functions
 from profile_neuron.core.model import (
     COMPILED_REGION,
+    NO_OPERATORS,
     FunctionCosts,
     LineCost,
     LineCosts,
@@ -37,7 +38,7 @@ RULE_VERSION = 1
 
 BACKWARD_REASON = "the backward pass, whose operators have no line yet"
 FRAMELESS_REASON = "operators of code that runs without Python frames, such as TorchScript"
-NO_OPERATORS = "no operators ran"
+TASK_REASON = "work in tasks that no line of the function runs in"
 THREAD_REASON = "work in threads that no line of the function runs in"
 
 
@@ -123,6 +124,8 @@ def _unplaced_reason(operator: Operator, functions: Functions) -> str:
         return BACKWARD_REASON
     if operator.other_thread:
         return THREAD_REASON
+    if operator.lines and functions.record.is_async:
+        return TASK_REASON
     # TorchScript and the like run a function without ever entering it.
     entered = functions.entries(functions.target) or functions.record.compiled
     return "" if entered or operator.lines else FRAMELESS_REASON
@@ -180,6 +183,7 @@ def _costs(
     """One function's sums over all calls to averages per call that still add up."""
     span = functions.span(key)
     is_target = key == functions.target
+    failure = record.failure if is_target else None
     lines = sorted(tally.line_ns)
     unattributed = sum(tally.unattributed_ns.values())
     totals = apportion([*(tally.line_ns[line] for line in lines), unattributed], repeats)
@@ -189,7 +193,6 @@ def _costs(
         # Compiled code enters no frame of the function, and our calls are known without one.
         entries = max(entries, repeats)
     notes = tuple(f"unattributed: {reason}" for reason, ns in tally.unattributed_ns.items() if ns)
-    toolchain = record.toolchain
     return FunctionCosts(
         path=functions.path(key),
         qualname=span.qualname,
@@ -197,9 +200,9 @@ def _costs(
         line=span.def_line,
         last_line=span.last_line,
         decorated=span.decorated or is_target,
-        state="failed" if is_target and record.failure is not None else "fresh",
-        reason=record.failure.reason if is_target and record.failure is not None else None,
-        frames=record.failure.frames if is_target and record.failure is not None else (),
+        state="failed" if failure else "fresh",
+        reason=failure.reason if failure else None,
+        frames=failure.frames if failure else (),
         calls=entries,
         device_ns=None,
         host_ns=sum(totals),
@@ -221,10 +224,16 @@ def _costs(
             for name, ns in sorted(zip(tally.table_ns, table, strict=True), key=lambda row: (-row[1], row[0]))
         ),
         warnings=warnings + notes,
-        provenance=(
-            f"cpu time of operators from the {trace.source}, lines by sys.{toolchain.clock}, "
-            f"torch {toolchain.torch}, Python {toolchain.python}, {repeats} calls, rule {RULE_VERSION}"
-        ),
+        provenance=_provenance(record, trace, repeats),
+    )
+
+
+def _provenance(record: RunRecord, trace: Trace, repeats: int) -> str:
+    toolchain = record.toolchain
+    return (
+        f"{toolchain.device_kind} time of operators from the {trace.source}, lines by sys.{toolchain.clock}, "
+        f"torch {toolchain.torch}, Python {toolchain.python}, inputs: {record.inputs}, {record.warmup} warm-up and "
+        f"{repeats} profiled calls, rule {RULE_VERSION}"
     )
 
 

@@ -21,7 +21,7 @@ class Key(NamedTuple):
 
 
 class Functions:
-    """The functions of the sources that ran, and which of them each numbered line belongs to."""
+    """Made once per run; answers from what it worked out then."""
 
     def __init__(self, log: LineLog, record: RunRecord) -> None:
         self.record = record

@@ -15,6 +15,9 @@ DeviceKind = Literal["cpu", "neuron"]
 # What an eager operator and a compiled call have in common is that both are dispatched as one thing.
 COMPILED_REGION = "Torch-Compiled Region"
 
+# The warning of a run in which nothing was measured, which views show in place of a time.
+NO_OPERATORS = "no operators ran"
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
@@ -169,6 +172,8 @@ class RunRecord:
     decorator_modules: tuple[str, ...]
     # The function itself went through torch.compile, so its region has no line of its own.
     compiled: bool
+    # A coroutine or async generator, whose tasks may run beside it on its own thread.
+    is_async: bool
     warmup: int
     repeats: int
     # Where the inputs came from, for the reader.

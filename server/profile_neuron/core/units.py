@@ -10,7 +10,7 @@ def duration(ns: int) -> str:
     for index, (unit_ns, unit) in enumerate(_UNITS):
         # 999 500 ns is 1.00 ms and not 1000 µs, so the unit changes where rounding reaches four digits.
         smaller_ns = _UNITS[index + 1][0] if index + 1 < len(_UNITS) else 1
-        if ns * 2 >= unit_ns * 2 - smaller_ns or ns >= unit_ns:
+        if ns * 2 >= unit_ns * 2 - smaller_ns:
             return f"{_significant(ns, unit_ns)} {unit}"
     return f"{ns} ns"
 

@@ -16,10 +16,10 @@ from profile_neuron.wire.messages import (
     PROTOCOL_VERSION,
     Cancel,
     Environment,
+    EnvironmentFailed,
     EnvironmentRequest,
     Hello,
     Message,
-    ReportFailed,
     RunDone,
     RunFailed,
     RunRequest,
@@ -97,7 +97,7 @@ class AgentClient:
             message = await self._receive()
             if isinstance(message, Environment):
                 return message
-            if isinstance(message, ReportFailed):
+            if isinstance(message, EnvironmentFailed):
                 raise AgentError(message.reason)
 
     async def close(self) -> None:
@@ -137,8 +137,9 @@ class AgentClient:
             piece = await self._stdout.read(1 << 16)
             if not piece:
                 await asyncio.wait([self._log_task], timeout=1.0)
-                said = f": {self._log_lines[-1]}" if self._log_lines else ""
-                raise AgentError(f"the agent ended early{said}")
+                # What it noted in passing is not why it ended.
+                said = [line for line in self._log_lines if not line.startswith("agent: INFO")]
+                raise AgentError(f"the agent ended early{': ' + said[-1] if said else ''}; profile again")
             try:
                 self._received.extend(self._decoder.feed(piece))
             except WireError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from profile_neuron.capture.framework_trace import read_framework_trace
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from profile_neuron.core.model import LineCosts, Trace
+    from profile_neuron.wire.messages import Phase
 
 
-def report(folder: Path, progress: Callable[[str], None] = lambda phase: None) -> LineCosts:
+def report(folder: Path, progress: Callable[[Phase], None] = lambda phase: None) -> LineCosts:
     """Line costs of the run that left a folder; progress gets the phases read and attribute.
 
     Raises CaptureError, in one sentence that names the folder, where there is no result in it.
@@ -42,7 +44,7 @@ def _trace(folder: Path) -> Trace:
         return read_operator_table(_content(folder, run_folder.OPERATORS))
     except CaptureError as error:
         trace = read_framework_trace(_content(folder, run_folder.TRACE))
-        return type(trace)(trace.events, trace.source, (f"{error}; read the exported trace instead", *trace.warnings))
+        return replace(trace, warnings=(f"{error}; read the exported trace instead", *trace.warnings))
 
 
 def _content(folder: Path, name: str) -> bytes:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from profile_neuron.core.model import DeviceKind, Failure, LineCosts, State
 
 PROTOCOL_VERSION = 1
+
+# start is the import of torch in a new worker; read begins in the worker and goes on in the report.
+Phase = Literal["start", "import", "inputs", "warm-up", "capture", "read", "attribute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,6 @@ class RunRequest:
     qualname: str
     first_line: int
     def_line: int
-    last_line: int
     # Overrides the decorator's option; None leaves it.
     repeats: int | None
     device: DeviceKind
@@ -89,12 +92,18 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvironmentFailed:
+    """Why the worker's interpreter could not be asked."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunProgress:
     """A run entered a phase, or made a call in it."""
 
     run_id: str
-    # start (of a new worker: importing torch), import, inputs, warm-up, capture, read, attribute.
-    phase: str
+    phase: Phase
     # Calls made and to be made in this phase; both 0 where that says nothing.
     done: int = 0
     total: int = 0
@@ -160,6 +169,7 @@ Message = (
     | Cancel
     | EnvironmentRequest
     | Environment
+    | EnvironmentFailed
     | RunProgress
     | RunOutput
     | Captured

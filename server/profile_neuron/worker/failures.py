@@ -25,6 +25,10 @@ class RunStopped(Exception):
         self.failure = failure
 
 
+class Conflict(RuntimeError):
+    """Raised at the user's line where code of theirs and the profiler cannot both have what they need."""
+
+
 def failure_of(error: BaseException, project: Container[str]) -> Failure:
     """The error's type and first line, and the frames of it that lie in the project, outermost first."""
     frames = _frames(error.__traceback__, project)
@@ -33,7 +37,7 @@ def failure_of(error: BaseException, project: Container[str]) -> Failure:
         frames.append(Frame(error.filename or "", error.lineno, "", text))
     if len(frames) > _FRAME_LIMIT:
         frames = frames[: _FRAME_LIMIT // 2] + frames[-_FRAME_LIMIT // 2 :]
-    return Failure(describe(error), tuple(frames))
+    return Failure(f"conflict: {error}" if isinstance(error, Conflict) else describe(error), tuple(frames))
 
 
 def describe(error: BaseException) -> str:

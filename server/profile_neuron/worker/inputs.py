@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from profile_neuron.core.model import Failure
 from profile_neuron.worker.failures import RunStopped
 
+# Positional and keyword arguments of one call.
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -44,7 +47,7 @@ def find_inputs(module: ModuleType, target: Target, request: RunRequest) -> tupl
     return None, "none needed"
 
 
-def arguments(value: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(value: object) -> Arguments:
     """Positional and keyword arguments from what an inputs function gave."""
     if isinstance(value, tuple):
         return value, {}

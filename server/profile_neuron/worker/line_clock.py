@@ -16,6 +16,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, Protocol
 
 from profile_neuron.core.run_folder import CALL_RANGE, WARMUP_RANGE, line_range
+from profile_neuron.worker.failures import Conflict
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -203,6 +204,9 @@ class _Call:
         self._after()
 
 
+_settrace = sys.settrace
+
+
 class SettraceClock(LineClock):
     """By sys.settrace and threading.settrace, for Python 3.10 and 3.11."""
 
@@ -219,12 +223,24 @@ class SettraceClock(LineClock):
         self._running = True
         # For threads that start from now on.
         threading.settrace(self._on_call)
-        sys.settrace(self._on_call)
+        _settrace(self._on_call)
+        # Without our function operators would stand on the line that was the last to be seen.
+        sys.settrace = self._refuse
 
     def stop(self) -> None:
         self._running = False
-        sys.settrace(self._before[0])
+        sys.settrace = _settrace
+        _settrace(self._before[0])
         threading.settrace(self._before[1])
+
+    def _refuse(self, function: Any) -> None:
+        """Takes the place of sys.settrace, through which threading installs ours in new threads."""
+        if function != self._on_call:
+            raise Conflict(
+                "sys.settrace was called inside a function that profile-neuron is profiling, and its line clock "
+                "needs the trace function; run without a debugger, coverage or tracing of your own"
+            )
+        _settrace(function)
 
     def still_installed(self) -> bool:
         return sys.gettrace() == self._on_call
@@ -292,6 +308,9 @@ class MonitoringClock(LineClock):
         _monitoring.restart_events()
 
     def stop(self) -> None:
+        if not self.still_installed():
+            # User code took the tool's place; what it put there is not ours to remove.
+            return
         _monitoring.set_events(self._tool, 0)
         for code in self._local.values():
             _monitoring.set_local_events(self._tool, code, 0)

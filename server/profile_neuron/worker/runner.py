@@ -32,17 +32,17 @@ from profile_neuron.core.text import decode
 from profile_neuron.errors import SourceError
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
-from profile_neuron.worker.inputs import arguments, check_arguments, find_inputs
+from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
 from profile_neuron.worker.line_clock import LineClock, default_clock
 from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from profile_neuron.wire.messages import RunRequest
+    from profile_neuron.wire.messages import Phase, RunRequest
     from profile_neuron.worker.loader import Loader
 
-    Report = Callable[[str, int, int], None]
+    Report = Callable[[Phase, int, int], None]
 
 
 def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None:
@@ -104,14 +104,14 @@ def _saved_bytes(request: RunRequest) -> bytes:
         reason = f"{request.path} cannot be read: {error.strerror or error}"
         raise RunStopped("failed", Failure(reason)) from error
     if hashlib.sha256(source).hexdigest() != request.sha256:
-        raise RunStopped("failed", Failure(f"{request.path} changed since the run was asked for; run it again"))
+        raise RunStopped("failed", Failure(f"{request.path} changed since the run was asked for; profile again"))
     return source
 
 
 def _inputs_builder(
     factory: Callable[[], object] | None, target: Target, request: RunRequest, source: str
-) -> Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]:
-    def build() -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> Callable[[], Arguments]:
+    def build() -> Arguments:
         args, kwargs = arguments(factory()) if factory is not None else ((), {})
         check_arguments(target, args, kwargs, request, source)
         return args, kwargs
@@ -142,7 +142,7 @@ class _Capture:
         self._failure: Failure | None = None
         self._warnings: list[str] = []
 
-    def take(self, inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], report: Report) -> None:
+    def take(self, inputs: Callable[[], Arguments], report: Report) -> None:
         """Make all calls and write the run folder."""
         # A thread that the function starts in a warm-up call and keeps is one that it started.
         earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
@@ -182,36 +182,35 @@ class _Capture:
         _write_json(folder / run_folder.LINES, self._line_log(clock, earlier_threads))
         _write_json(folder / run_folder.RECORD, self._record(clock))
 
-    def _profile(
-        self, clock: LineClock, inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], report: Report
-    ) -> None:
+    def _profile(self, clock: LineClock, inputs: Callable[[], Arguments], report: Report) -> None:
         for number in range(self._repeats):
             report("capture", number, self._repeats)
             self._call_under(clock, inputs(), number)
 
-    def _call_under(self, clock: LineClock, built: tuple[tuple[Any, ...], dict[str, Any]], number: int | None) -> None:
+    def _call_under(self, clock: LineClock, built: Arguments, number: int | None) -> None:
         with clock.call(number):
             self._call(built)
         if not clock.still_installed():
             # From then on operators stand on the line that was the last to be seen.
             conflict = Failure(
-                f"conflict: {self._request.qualname} replaced or lost Python's trace function, which the line clock "
-                "needs; run it without a debugger, coverage or sys.settrace of its own"
+                f"conflict: {self._request.qualname} took Python's trace function away, which the line clock needs; "
+                "run without a debugger, coverage or tracing of your own"
             )
             raise RunStopped("failed", self._failure or conflict)
 
-    def _call(self, built: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    def _call(self, built: Arguments) -> None:
         """Call once and use the result up; an error is kept and not raised."""
         args, kwargs = built
         try:
             with torch_host.gradient_mode(self._target.options.grad):
                 use_up(self._target.call(*args, **kwargs), self._target.function)
-            if os.getpid() != self._pid:
-                # The function forked and returned in the child, which must not go on in our place.
-                os._exit(0)
         except BaseException as error:  # noqa: BLE001 - user code raises what it likes, SystemExit included
             if self._failure is None:
                 self._failure = failure_of(error, self._project)
+        finally:
+            if os.getpid() != self._pid:
+                # The function forked and came back in the child, which must not go on in our place.
+                os._exit(0)
 
     def _line_log(self, clock: LineClock, earlier_threads: tuple[int, ...]) -> LineLog:
         codes: dict[int, int] = {}
@@ -252,6 +251,7 @@ class _Capture:
             first_line=request.first_line,
             decorator_modules=request.decorator_modules,
             compiled=any(torch_host.is_compiled(item) for item in target.wrapped),
+            is_async=inspect.iscoroutinefunction(target.function) or inspect.isasyncgenfunction(target.function),
             warmup=target.options.warmup,
             repeats=self._repeats,
             inputs=self._inputs_source,
@@ -259,7 +259,7 @@ class _Capture:
                 python=sys.version.split()[0],
                 executable=sys.executable,
                 torch=self._torch,
-                device_kind="cpu",
+                device_kind=request.device,
                 device_name=torch_host.devices()[0],
                 clock=clock.name,
             ),

@@ -36,6 +36,8 @@ from profile_neuron.worker.state import InterpreterState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from profile_neuron.wire.messages import Phase
+
 _READ_BYTES = 1 << 16
 
 
@@ -85,7 +87,7 @@ class _Session:
             self._leave_if_forked()
             self._put_back()
             traceback.print_exc()
-            reason = f"the worker failed ({describe(error)}); its log has the details, run it again"
+            reason = f"the worker failed ({describe(error)}); the traceback is in its output, profile again"
             answer = RunFailed(request.run_id, "failed", Failure(reason), retire=True)
         self._leave_if_forked()
         flush_output()
@@ -95,7 +97,7 @@ class _Session:
         self.send(answer)
 
     def _run(self, request: RunRequest) -> None:
-        def report(phase: str, done: int, total: int) -> None:
+        def report(phase: Phase, done: int, total: int) -> None:
             self.send(RunProgress(request.run_id, phase, done, total))
 
         if self._torch is None:

@@ -127,7 +127,7 @@ def _owner_of(function: types.FunctionType | None) -> type | None:
 def _is_plain(value: object) -> bool:
     """Whether an object is called without a class; a function local to another function is."""
     function = innermost_function(value)
-    if isinstance(value, (property,)) or not callable(_unwrapped_static(value)):
+    if isinstance(value, property) or not callable(_unwrapped_static(value)):
         return False
     if function is None:
         return True

@@ -1,6 +1,6 @@
 """torch on the host: profiler windows, the operator table, gradient mode, and ranges for the line clock.
 
-One of the two files that import torch, each time inside the function that needs it: a worker without
+The only file that imports torch, each time inside the function that needs it: a worker without
 torch must still be able to say so.
 """
 
@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.run_folder import SCHEMA
+from profile_neuron.worker.failures import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,9 +142,9 @@ def _refuse_nested_profilers() -> Callable[[], None]:
         return lambda: None
 
     def refuse(self: object) -> None:
-        raise RuntimeError(
-            "conflict: torch.profiler was started inside a function that profile-neuron is profiling, and torch "
-            "runs one profiler at a time; leave the inner one out"
+        raise Conflict(
+            "torch.profiler was started inside a function that profile-neuron is profiling, and torch runs one "
+            "profiler at a time; leave the inner one out"
         )
 
     kind._prepare_trace = refuse
@@ -178,23 +179,33 @@ class TorchState:
         self._dtype = torch.get_default_dtype()
         self._device = torch.get_default_device()
         self._threads = torch.get_num_threads()
+        self._precision = torch.get_float32_matmul_precision()
 
     def restore(self) -> bool:
         """Put back what user code changed; False where that cannot be done and the process has to go."""
         import torch
 
-        if torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu"):
-            # Entered and never left; what was entered cannot be had from here.
-            return False
         torch.set_default_dtype(self._dtype)
-        if torch.get_default_device() != self._device:
-            torch.set_default_device(None)
+        torch.set_default_device(None)
         torch.set_grad_enabled(True)
         torch.set_anomaly_enabled(False)
         torch.use_deterministic_algorithms(False)
+        torch.set_float32_matmul_precision(self._precision)
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
-        return bool(torch.get_default_device() == self._device)
+        # Modes that were entered and never left, and hooks on all modules, cannot be had from here.
+        left_on = torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu")
+        return not left_on and not _modes_left() and bool(torch.get_default_device() == self._device)
+
+
+def _modes_left() -> bool:
+    """Whether a mode is still pushed or a hook for all modules registered, by torch's private counts."""
+    import torch
+    from torch.nn.modules import module
+
+    counts = (getattr(torch._C, name, None) for name in ("_len_torch_dispatch_stack", "_len_torch_function_stack"))
+    hooks = (getattr(module, name) for name in dir(module) if name.startswith("_global_") and name.endswith("_hooks"))
+    return any(count is not None and count() for count in counts) or any(hooks)
 
 
 def is_compiled(target: object) -> bool:
