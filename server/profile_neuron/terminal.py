@@ -63,13 +63,13 @@ class Terminal:
         """
         sources = {source.path: split_lines(source.text) for source in costs.sources}
         target, *others = costs.functions
-        self._function(target, sources.get(target.path, []), costs.device_kind, None)
+        self._function(target, costs, sources.get(target.path, []), None)
         if show_operators:
             self._operators(target)
         for other in others:
             if other.host_ns and other.lines and (other.path, other.line) not in asked:
                 self._print("")
-                self._function(other, sources.get(other.path, []), costs.device_kind, target)
+                self._function(other, costs, sources.get(other.path, []), target)
         self._print("")
 
     def failure(self, title: str, place: str, state: State, failure: Failure) -> None:
@@ -78,7 +78,9 @@ class Terminal:
         self._reason(state, failure.reason, failure.frames)
         self._print("")
 
-    def _function(self, costs: FunctionCosts, source: Sequence[str], device: str, caller: FunctionCosts | None) -> None:
+    def _function(
+        self, costs: FunctionCosts, result: LineCosts, source: Sequence[str], caller: FunctionCosts | None
+    ) -> None:
         self._print(
             Text.assemble(
                 (_printable(costs.name or costs.qualname), "bold"),
@@ -86,11 +88,11 @@ class Terminal:
                 (_printable(f"  during {caller.name or caller.qualname}") if caller else "", "dim"),
             )
         )
-        self._print(_headline(costs, device))
+        self._print(_headline(costs, result, caller))
         if costs.state != "fresh":
             self._reason(costs.state, costs.reason or "", costs.frames)
         if costs.lines:
-            self._lines(costs, source, device)
+            self._lines(costs, source, result.device_kind)
         for warning in costs.warnings:
             if warning != NO_OPERATORS:
                 self._print(Text(_printable(f"note: {warning}"), style="dim"))
@@ -206,16 +208,16 @@ class Progress:
         self._open_line = False
 
 
-def _headline(costs: FunctionCosts, device: str) -> Text:
-    if costs.host_ns is None:
-        return Text("")
-    parts = []
+def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | None) -> Text:
+    """Time per profiled call, also of a function that each of these calls enters several times."""
+    calls = f"{result.repeats} calls" if result.repeats != 1 else "1 call"
     if not costs.operators:
-        parts.append(NO_OPERATORS)
-    if costs.host_ns:
-        parts.append(f"{device} {units.duration(costs.host_ns)} {units.spread(costs.spread_ns, costs.host_ns)}".strip())
-    if costs.calls:
-        parts.append(f"{costs.calls} calls" if costs.calls != 1 else "1 call")
+        return Text(f"{NO_OPERATORS} · {calls}")
+    per = f"per call of {_printable(caller.name or caller.qualname)}" if caller else "per call"
+    time = f"{result.device_kind} {units.duration(costs.host_ns or 0)} {per}"
+    parts = [f"{time} {units.spread(costs.spread_ns, costs.host_ns or 0)}".strip(), calls]
+    if costs.calls is not None and costs.calls != result.repeats:
+        parts.append(f"entered {costs.calls} times" if costs.calls != 1 else "entered once")
     return Text(" · ".join(parts))
 
 

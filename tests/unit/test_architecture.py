@@ -110,6 +110,13 @@ def test_the_table_is_the_one_that_people_read() -> None:
     assert told == MAY_IMPORT
 
 
+def test_the_tree_that_people_read_names_every_file() -> None:
+    text = (ROOT / "server" / "ARCHITECTURE.md").read_text()
+    tree = text[text.index("## 5. The tree") : text.index("## 6.")]
+    for path in files():
+        assert path.name == "__init__.py" or re.search(rf"\b{path.name}\b", tree), path
+
+
 @pytest.mark.parametrize("row", NOT_STANDARD)
 def test_what_the_table_forbids_of_the_standard_library_is_not_imported(row: str) -> None:
     forbidden, exception = NOT_STANDARD[row]

@@ -56,6 +56,7 @@ HELPER = replace(
     qualname="helper",
     line=6,
     last_line=7,
+    calls=10,
     decorated=False,
     host_ns=900,
     unattributed_ns=0,
@@ -70,7 +71,7 @@ def test_a_result_is_its_source_with_a_figure_on_each_line_that_has_one(capsys: 
     Terminal().result(COSTS, show_operators=False)
     assert capsys.readouterr().out == (
         "f  /p/m.py:2\n"
-        "cpu 2.36 ms ±1.2 % · 5 calls\n"
+        "cpu 2.36 ms per call ±1.2 % · 5 calls\n"
         "  line       cpu  share  spread   ops  │\n"
         "     2                                 │ def f(x):\n"
         "     3   1.16 ms   49 %             1  │     y = x + 1  # ·[31mred  aten::add\n"
@@ -81,7 +82,7 @@ def test_a_result_is_its_source_with_a_figure_on_each_line_that_has_one(capsys: 
         "note: unattributed: the backward pass\n"
         "\n"
         "helper  /p/m.py:6  during f\n"
-        "cpu 900 ns · 5 calls\n"
+        "cpu 900 ns per call of f · 5 calls · entered 10 times\n"
         "  line       cpu  share  spread   ops  │\n"
         "     6                                 │ def helper(y):\n"
         "     7    900 ns  100 %             1  │     return y * 2  aten::mul\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-import json
 import os
 import sys
 import sysconfig
@@ -18,22 +17,16 @@ from typing import TYPE_CHECKING, Any
 import profile_neuron
 from profile_neuron.core import run_folder
 from profile_neuron.core.model import (
-    CodeEntries,
     Failure,
-    LineLog,
-    RunLine,
     RunRecord,
-    SourceFile,
     Toolchain,
 )
-from profile_neuron.core.plain import to_plain
-from profile_neuron.core.project import ProjectFiles, module_place
-from profile_neuron.core.text import decode
-from profile_neuron.errors import SourceError
+from profile_neuron.core.project import ProjectFiles
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
 from profile_neuron.worker.line_clock import LineClock, default_clock
+from profile_neuron.worker.run_files import line_log, write_json
 from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
@@ -179,8 +172,10 @@ class _Capture:
         if self._request.keep:
             # For other viewers, and the fallback where a later version cannot read the table.
             window.export(str(folder / run_folder.TRACE))
-        _write_json(folder / run_folder.LINES, self._line_log(clock, earlier_threads))
-        _write_json(folder / run_folder.RECORD, self._record(clock))
+        log, unreadable = line_log(clock, self._request.path, self._loader.executed, earlier_threads)
+        self._warnings += unreadable
+        write_json(folder / run_folder.LINES, log)
+        write_json(folder / run_folder.RECORD, self._record(clock))
 
     def _profile(self, clock: LineClock, inputs: Callable[[], Arguments], report: Report) -> None:
         for number in range(self._repeats):
@@ -211,34 +206,6 @@ class _Capture:
             if os.getpid() != self._pid:
                 # The function forked and came back in the child, which must not go on in our place.
                 os._exit(0)
-
-    def _line_log(self, clock: LineClock, earlier_threads: tuple[int, ...]) -> LineLog:
-        codes: dict[int, int] = {}
-        # The function's own file is there even if none of its lines ran, as in compiled code.
-        files: dict[str, int] = {self._request.path: 0}
-        entries: list[CodeEntries] = []
-        entered = clock.entries()
-        counts = {id(code): count for code, count in entered}
-        for code in [*(code for code, _ in clock.lines), *(code for code, _ in entered)]:
-            if id(code) in codes:
-                continue
-            codes[id(code)] = len(entries)
-            file = files.setdefault(code.co_filename, len(files))
-            entries.append(CodeEntries(file, code.co_firstlineno, code.co_name, counts.get(id(code), 0)))
-        return LineLog(
-            files=tuple(SourceFile(path, self._source(path), _package(path)) for path in files),
-            lines=tuple(RunLine(codes[id(code)], line) for code, line in clock.lines),
-            codes=tuple(entries),
-            earlier_threads=earlier_threads,
-        )
-
-    def _source(self, path: str) -> str:
-        source = self._loader.executed.get(path)
-        try:
-            return decode(source if source is not None else Path(path).read_bytes())
-        except (OSError, SourceError) as error:
-            self._warnings.append(f"{path} cannot be shown: {error}")
-            return ""
 
     def _record(self, clock: LineClock) -> RunRecord:
         request, target = self._request, self._target
@@ -302,12 +269,3 @@ async def _discard(awaitable: Any) -> None:
 async def _exhaust(values: Any) -> None:
     async for _ in values:
         pass
-
-
-def _package(path: str) -> str:
-    return module_place(Path(path), os.path.exists).package
-
-
-def _write_json(path: Path, value: object) -> None:
-    text = json.dumps({"schema": run_folder.SCHEMA, **to_plain(value)})
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
