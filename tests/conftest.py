@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from profile_neuron.core.discovery import discover
 from profile_neuron.core.text import decode
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from profile_neuron.core.model import FunctionCosts, FunctionSpec
+
+# The same examples every time, and no verdict on how fast a busy machine is.
+settings.register_profile("tests", derandomize=True, deadline=None)
+settings.load_profile("tests")
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data"

@@ -546,8 +546,8 @@ def test_import_and_run_have_limits_of_their_own(profiler: Profiler, model: Call
     assert run.state == "failed"
     assert (run.reason or "").startswith("timeout: importing the file took longer than 5 s")
     path = model("import time\n@profile_neuron\ndef f():\n    time.sleep(600)\n")
-    run = profiler.run(path, limits=Limits(60.0, 1.0))
-    assert (run.reason or "").startswith("timeout: the warm-up calls took longer than 1 s")
+    run = profiler.run(path, limits=Limits(60.0, 3.0))
+    assert (run.reason or "").startswith("timeout: the warm-up calls took longer than 3 s")
     assert "warm-up" in run.phases
 
 

@@ -369,7 +369,7 @@ def build_inner(t: Timeline, nodes: tuple, thread: int):
     return [lambda node=node: build(t, (node,), thread) for node in nodes]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(calls=st.lists(st.tuples(trees(), trees(2)), min_size=1, max_size=4), seed=st.integers(0, 9))
 def test_time_is_conserved_and_the_order_of_events_does_not_matter(calls: list, seed: int) -> None:
     t = Timeline()
