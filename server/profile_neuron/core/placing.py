@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from profile_neuron.core.model import COMPILED_REGION
@@ -65,11 +66,9 @@ def place_operators(
             call = calls.at(node.event.start_ns)
             if call is None:
                 continue
-            if node.line is not None:
-                if not node.compiled and not node.backward:
-                    seen.lines.add(node.line)
-                continue
-            if node.event.name.startswith(OUR_RANGES):
+            if node.kind.is_ours:
+                if node.kind.line is not None and not node.compiled and not node.backward:
+                    seen.lines.add(node.kind.line)
                 continue
             if thread not in calls.threads and thread in earlier and not node.lines and not node.backward:
                 seen.foreign_operators += 1
@@ -92,8 +91,8 @@ class _Node:
     """An event with what its place among the events of its thread says about it."""
 
     event: Event
+    kind: _Kind
     lines: tuple[int, ...]
-    line: int | None
     listed: bool
     in_aten: bool
     backward: bool
@@ -118,33 +117,59 @@ def _nest(timeline: list[Event]) -> list[_Node]:
         while stack and stack[-1].event.end_ns <= event.start_ns:
             stack.pop()
         node = _node(event, stack[-1] if stack else None)
-        if node.operator is not None and not event.name.startswith(OUR_RANGES):
+        operator = node.operator
+        if operator is not None and not node.kind.is_ours:
             # In a damaged trace an event may end after the one that it began in.
-            node.operator.inner_ns += min(event.end_ns, node.operator.event.end_ns) - event.start_ns
-            node.operator.inner_count += 1
+            operator.inner_ns += min(event.end_ns, operator.event.end_ns) - event.start_ns
+            operator.inner_count += 1
         nodes.append(node)
         stack.append(node)
     return nodes
 
 
 def _node(event: Event, outer: _Node | None) -> _Node:
-    number = range_number(event.name, LINE_RANGE)
-    lines: tuple[int, ...] = ()
-    in_aten = backward = compiled = False
-    operator = None
-    if outer is not None:
+    kind = _kind(event.name)
+    if outer is None:
+        lines: tuple[int, ...] = ()
+        in_aten = backward = compiled = False
+        operator = None
+    else:
         # What runs inside of a compiled call stays on the line that made the call.
-        lines = outer.lines if outer.line is None or outer.compiled else (*outer.lines, outer.line)
-        in_aten = outer.in_aten or outer.event.name.startswith(_ATEN)
-        backward = outer.backward or outer.event.name.startswith(_BACKWARD)
-        compiled = outer.compiled or outer.event.name.startswith(COMPILED_REGION)
-        is_range = outer.event.name.startswith(OUR_RANGES)
-        operator = outer.operator if is_range else outer
-    is_region = event.name.startswith(COMPILED_REGION)
-    backward = backward or event.name.startswith(_BACKWARD)
-    listed = not backward and not compiled and ((event.name.startswith(_ATEN) and not in_aten) or is_region)
-    compiled = compiled or event.name.startswith(_COMPILE_ENTRY)
-    return _Node(event, lines, number, listed, in_aten, backward, compiled, operator=operator)
+        number = outer.kind.line
+        lines = outer.lines if number is None or outer.compiled else (*outer.lines, number)
+        in_aten = outer.in_aten or outer.kind.is_aten
+        backward = outer.backward
+        compiled = outer.compiled
+        operator = outer.operator if outer.kind.is_ours else outer
+    backward = backward or kind.is_backward
+    listed = not backward and not compiled and (kind.is_region or (kind.is_aten and not in_aten))
+    compiled = compiled or kind.is_compile_entry
+    return _Node(event, kind, lines, listed, in_aten, backward, compiled, operator=operator)
+
+
+class _Kind(NamedTuple):
+    """What an event's name says about it."""
+
+    # Number in the name of a line range; None for any other event.
+    line: int | None
+    is_ours: bool
+    is_aten: bool
+    is_backward: bool
+    is_region: bool
+    is_compile_entry: bool
+
+
+# A trace of a million events has a few hundred names.
+@cache
+def _kind(name: str) -> _Kind:
+    return _Kind(
+        line=range_number(name, LINE_RANGE),
+        is_ours=name.startswith(OUR_RANGES),
+        is_aten=name.startswith(_ATEN),
+        is_backward=name.startswith(_BACKWARD),
+        is_region=name.startswith(COMPILED_REGION),
+        is_compile_entry=name.startswith(_COMPILE_ENTRY),
+    )
 
 
 class Calls:
