@@ -846,3 +846,32 @@ def test_much_output_is_passed_on_whole(profiler: Profiler, model: Callable[...,
     run = profiler.run(path)
     assert run.output[:100_000] == tuple(map(str, range(100_000)))
     assert sum(map(len, run.output[100_000:])) == 200_000
+
+
+def test_a_file_that_can_be_executed_only_once_per_process_is_run_in_a_new_one(
+    profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    path = model(
+        """
+        import os
+        print(os.getpid())
+        LIBRARY = torch.library.Library("profile_neuron_test", "DEF")
+        LIBRARY.define("double(Tensor x) -> Tensor")
+        LIBRARY.impl("double", lambda x: x * 2, "CPU")
+        @profile_neuron(inputs=lambda: torch.ones(2))
+        def f(x): return torch.ops.profile_neuron_test.double(x)
+        """
+    )
+    runs = [profiler.run(path) for _ in range(2)]
+    assert [run.state for run in runs] == ["fresh", "fresh"], runs[1].reason
+    assert runs[0].operators() == runs[1].operators() == {9: {"aten::mul": 1.0}}
+    assert runs[0].output[0] not in runs[1].output[1:], "in a process of its own"
+    assert runs[1].phases.count("start") == 1
+
+
+def test_a_file_that_fails_for_its_own_reasons_is_not_tried_twice(
+    profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    assert profiler.run(model("@profile_neuron\ndef f(): ...\n")).state == "fresh"
+    run = profiler.run(model("print('once')\n1 / 0\n@profile_neuron\ndef f(): ...\n"))
+    assert (run.state, run.output) == ("failed", ("once",))

@@ -101,6 +101,9 @@ class Agent:
         try:
             folder = make_run_folder(request.run_id)
             answer = await self._capture(replace(request, run_folder=str(folder)))
+            if isinstance(answer, RunFailed) and answer.again and not self._cancelled:
+                # Registrations and the like work once per process; the worker that had them has been ended.
+                answer = await self._capture(replace(request, run_folder=str(folder)))
             if isinstance(answer, Captured):
                 answer = await self._report(request, folder)
                 keep = request.keep or isinstance(answer, RunFailed)

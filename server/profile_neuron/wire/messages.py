@@ -147,6 +147,8 @@ class RunFailed:
     failure: Failure
     # As in Captured; only between worker and agent.
     retire: bool = False
+    # The same bytes ran in this worker before, so a new one may have more success; likewise.
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

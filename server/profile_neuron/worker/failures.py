@@ -19,10 +19,12 @@ _FRAME_LIMIT = 16
 class RunStopped(Exception):
     """A run that cannot go on, with the state it ends in."""
 
-    def __init__(self, state: State, failure: Failure) -> None:
+    def __init__(self, state: State, failure: Failure, at_import: bool = False) -> None:
         super().__init__(failure.reason)
         self.state = state
         self.failure = failure
+        # Whether the user's file itself did not load.
+        self.at_import = at_import
 
 
 class Conflict(RuntimeError):

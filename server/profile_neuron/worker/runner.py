@@ -54,7 +54,7 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
         failure = failure_of(error, project)
         if isinstance(error, ModuleNotFoundError):
             failure = replace(failure, reason=failure.reason + missing_root(error.name or "", request))
-        raise RunStopped("failed", failure) from error
+        raise RunStopped("failed", failure, at_import=True) from error
     mark = marks.find(request)
     report("inputs", 0, 0)
     try:

@@ -70,6 +70,9 @@ class _Session:
         self._torch: str | None = None
         self._state: InterpreterState | None = None
         self._torch_state: torch_host.TorchState | None = None
+        # Path and hash of files that were executed here and ran. If one of them does not load later, it is
+        # because it cannot be executed twice in one process.
+        self._loaded: set[tuple[str, str]] = set()
         # A process that user code forks must not speak for us.
         os.register_at_fork(after_in_child=writer.close)
 
@@ -81,8 +84,10 @@ class _Session:
         try:
             self._run(request)
             answer: Captured | RunFailed = Captured(request.run_id)
+            self._loaded.add((request.path, request.sha256))
         except RunStopped as stopped:
-            answer = RunFailed(request.run_id, stopped.state, stopped.failure)
+            again = stopped.at_import and (request.path, request.sha256) in self._loaded
+            answer = RunFailed(request.run_id, stopped.state, stopped.failure, retire=again, again=again)
         except BaseException as error:  # noqa: BLE001 - user code may have broken anything, json included
             self._leave_if_forked()
             self._put_back()
