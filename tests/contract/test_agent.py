@@ -24,6 +24,7 @@ from profile_neuron.wire.messages import (
     PROTOCOL_VERSION,
     Cancel,
     Hello,
+    Limits,
     Message,
     RunDone,
     RunFailed,
@@ -54,6 +55,30 @@ def f():
 def slow(write: Callable[..., Path]) -> Path:
     """A function that starts a child and never ends."""
     return write("slow.py", SLOW)
+
+
+# What user code can do to get out of the worker's process group.
+ESCAPES = {
+    "session": 'subprocess.Popen(["sleep", "600"], start_new_session=True).pid',
+    "session of a fork": "fork_away()",
+    "daemon": 'int(subprocess.check_output(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]))',
+}
+ESCAPING = """
+import os, subprocess, time
+from profile_neuron import profile_neuron
+
+def fork_away():
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.execvp("sleep", ["sleep", "600"])
+    return child
+
+@profile_neuron
+def f():
+    print("pids", os.getpid(), {escape}, flush=True)
+    {then}
+"""
 
 
 def run_with_agent(conversation: Callable[[AgentClient], Coroutine[Any, Any, None]]) -> None:
@@ -149,6 +174,35 @@ def test_cancelling_what_does_not_run_is_no_error() -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt its orphans")
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("end", ["cancel", "crash", "limit", "close"])
+def test_a_process_that_left_the_group_is_ended_too(end: str, escape: str, write: Callable[..., Path]) -> None:
+    then = "os._exit(3)" if end == "crash" else "time.sleep(600)"
+    path = write("model.py", ESCAPING.format(escape=ESCAPES[escape], then=then))
+    started: list[int] = []
+
+    async def talk() -> None:
+        client = await AgentClient.start(LocalHost(sys.executable))
+        limits = Limits(60.0, 3.0 if end == "limit" else 60.0)
+        wanted = request(path, "f", limits=limits)
+        async for message in client.run(wanted):
+            if isinstance(message, RunOutput) and "pids" in message.text:
+                started.extend(pids(message))
+                if end == "cancel":
+                    await client.cancel(wanted.run_id)
+                if end == "close":
+                    break
+        if end != "close":
+            assert all(ended(pid, 2.0) for pid in started)
+        await client.close()
+
+    asyncio.run(talk())
+    assert len(started) == 2
+    assert all(ended(pid, 2.0) for pid in started)
+
+
+@pytest.mark.torch
 def test_closing_the_wire_ends_everything(slow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     started: list[int] = []
@@ -165,6 +219,24 @@ def test_closing_the_wire_ends_everything(slow: Path, tmp_path: Path, monkeypatc
     assert len(started) == 2
     assert all(ended(pid, 2.0) for pid in started)
     assert list(cache_folder("runs").iterdir()) == [], "no run folder is left"
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_killing_the_agent_ends_the_worker(slow: Path) -> None:
+    started: list[int] = []
+
+    async def conversation(client: AgentClient) -> None:
+        with pytest.raises(AgentError, match="the agent ended early; profile again"):
+            async for message in client.run(request(slow)):
+                if isinstance(message, RunOutput) and "pids" in message.text:
+                    started.extend(pids(message))
+                    os.kill(client._process.pid, signal.SIGKILL)
+
+    run_with_agent(conversation)
+    assert ended(started[0], 2.0)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(started[1], signal.SIGKILL)
 
 
 @pytest.mark.torch

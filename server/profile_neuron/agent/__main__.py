@@ -15,6 +15,7 @@ def main() -> None:
 
     from profile_neuron import __version__
     from profile_neuron.agent.agent import Agent
+    from profile_neuron.agent.orphans import adopt_orphans
     from profile_neuron.errors import WireError
     from profile_neuron.wire.codec import Decoder, encode
     from profile_neuron.wire.messages import PROTOCOL_VERSION, Hello, Message
@@ -30,6 +31,7 @@ def main() -> None:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), reader)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             loop.add_signal_handler(number, stream.feed_eof)
+        adopt_orphans()
         agent = Agent(send, sys.argv[1])
         decoder = Decoder()
         try:

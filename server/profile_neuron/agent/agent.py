@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import profile_neuron
 from profile_neuron.agent.child import Child
+from profile_neuron.agent.orphans import end_orphans
 from profile_neuron.agent.runs import make_run_folder, remove_run_folder
 from profile_neuron.core.launch import isolated_command
 from profile_neuron.core.model import Failure
@@ -152,9 +153,9 @@ class Agent:
                 return _failed(request, f"the worker broke the wire: {error}")
             match message:
                 case None:
+                    # Not ended by us, or its own cause of death would be lost.
                     cause = await worker.child.ended()
-                    await worker.output_end(_OUTPUT_S)
-                    self._worker = None
+                    await self._end_worker()
                     return _failed(request, f"crashed: the worker ended with {cause} during {_PHASES[phase]}")
                 case RunProgress(run_id=request.run_id):
                     # Inputs and calls share a limit; starting and reading out are not the user's code.
@@ -222,9 +223,7 @@ class Agent:
             await self._end_worker()
             raise HostError(f"the worker {sys.executable} did not say hello ({error or 'too slow'})") from error
         if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
-            cause = await child.end()
-            await worker.output_end(_OUTPUT_S)
-            self._worker = None
+            cause = await self._end_worker()
             said = f": {worker.last_line}" if worker.last_line else ""
             raise HostError(f"the worker {sys.executable} could not start ({cause}){said}")
         log.info("worker %d is ready", child.pid)
@@ -237,12 +236,16 @@ class Agent:
         else:
             await self._end_worker()
 
-    async def _end_worker(self) -> None:
+    async def _end_worker(self) -> str:
+        """End the worker, its group, and what left that group; says how the worker itself ended."""
         worker, self._worker = self._worker, None
-        if worker is not None:
-            cause = await worker.child.end()
-            await worker.output_end(_OUTPUT_S)
-            log.info("worker %d was ended (%s)", worker.child.pid, cause)
+        if worker is None:
+            return ""
+        cause = await worker.child.end()
+        orphans = end_orphans([self._reporter.pid] if self._reporter is not None else [])
+        await worker.output_end(_OUTPUT_S)
+        log.info("worker %d was ended (%s), and %d orphans", worker.child.pid, cause, orphans)
+        return cause
 
 
 class _Worker:

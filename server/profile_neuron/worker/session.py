@@ -7,6 +7,7 @@ import gc
 import importlib.metadata
 import os
 import platform
+import signal
 import sys
 import traceback
 from dataclasses import replace
@@ -39,10 +40,13 @@ if TYPE_CHECKING:
     from profile_neuron.wire.messages import Phase
 
 _READ_BYTES = 1 << 16
+# From linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
 
 
 def serve(reader: BinaryIO, writer: BinaryIO) -> None:
     """Answer requests until the agent closes the wire."""
+    _end_with_the_agent()
     session = _Session(writer)
     writer.write(MAGIC)
     session.send(Hello(PROTOCOL_VERSION, "worker", __version__, platform.python_version()))
@@ -53,6 +57,12 @@ def serve(reader: BinaryIO, writer: BinaryIO) -> None:
             session.run(message)
         elif isinstance(message, EnvironmentRequest):
             session.send(environment())
+
+
+def _end_with_the_agent() -> None:
+    """Have the kernel end this process when the agent is killed, who then cannot do it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _messages(reader: BinaryIO) -> Iterator[Message]:
