@@ -227,7 +227,7 @@ def test_killing_the_agent_ends_the_worker(slow: Path) -> None:
     started: list[int] = []
 
     async def conversation(client: AgentClient) -> None:
-        with pytest.raises(AgentError, match="the agent ended early; profile again"):
+        with pytest.raises(AgentError, match="the agent ended early; profile again"):  # noqa: PT012 - the loop raises
             async for message in client.run(request(slow)):
                 if isinstance(message, RunOutput) and "pids" in message.text:
                     started.extend(pids(message))
