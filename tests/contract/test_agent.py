@@ -393,3 +393,22 @@ def test_only_what_the_worker_needs_of_ours_is_on_its_path() -> None:
     assert sorted(item.name for item in folder.iterdir()) == ["msgpack", "profile_neuron"]
     assert folder.stat().st_mode & 0o077 == 0
     assert packages_folder() == folder, "made once"
+
+
+def test_a_link_to_something_else_among_our_packages_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    link = packages_folder() / "msgpack"
+    link.unlink()
+    link.symlink_to(tmp_path)
+    with pytest.raises(HostError, match="is not the link that it should be; remove"):
+        packages_folder()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_cache_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    os.chown(cache_folder("runs"), 12345, 12345)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        cache_folder("runs")

@@ -47,6 +47,8 @@ def packages_folder() -> Path:
             # Another process may make the same links at the same time.
             with contextlib.suppress(FileExistsError):
                 (folder / package.name).symlink_to(package, target_is_directory=True)
+            if (folder / package.name).resolve() != package:
+                raise HostError(f"{folder / package.name} is not the link that it should be; remove {folder}")
     except OSError as error:
         raise HostError(f"the cache folder cannot be used ({error}); set XDG_CACHE_HOME to one that can") from error
     return folder
