@@ -51,11 +51,12 @@ def main() -> None:
     arguments = _parser().parse_args(sys.argv[1:])
     try:
         Path.cwd()
-        code: int = arguments.command(arguments)
-        sys.stdout.flush()
     except FileNotFoundError:
         sys.stderr.write("profile-neuron: the working directory is gone; change to one that exists\n")
-        code = EXIT_USAGE
+        sys.exit(EXIT_USAGE)
+    try:
+        code: int = arguments.command(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         code = EXIT_CANCELLED
         sys.stderr.write("profile-neuron: cancelled\n")
