@@ -53,7 +53,7 @@ class Terminal:
 
     def user_output(self, title: str, lines: Sequence[str]) -> None:
         """Lines that user code printed, each marked with the function that ran."""
-        rows = [Text.assemble((f"{title} │ ", "dim"), _printable(line)) for line in lines]
+        rows = [Text.assemble((f"{title} │ ", "dim"), _printed(line)) for line in lines]
         self.err.print(Text("\n").join(rows))
 
     def result(self, costs: LineCosts, show_operators: bool, asked: Container[tuple[str, int]] = ()) -> None:
@@ -255,6 +255,11 @@ def _highlight(lines: Sequence[str]) -> list[Text]:
     text = syntax.highlight("\n".join(lines))
     found = list(text.split("\n", allow_blank=True))[: len(lines)]
     return found + [Text("")] * (len(lines) - len(found))
+
+
+def _printed(line: str) -> str:
+    """A line of user output as a terminal would have left it: a progress bar's last state, without colours."""
+    return _printable(Text.from_ansi(line.rpartition("\r")[2]).plain)
 
 
 def _printable(text: str) -> str:

@@ -148,3 +148,8 @@ def test_progress_names_function_phase_and_call(terminal: bool) -> None:
     if not terminal:
         assert stream.getvalue().startswith("f: import capture (")
         assert stream.getvalue().endswith(" s)\n")
+
+
+def test_a_progress_bar_of_user_code_shows_its_last_state_without_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal().user_output("f", ["\r  0 %|  |\r 50 %|█ |\r\x1b[32m100 %|██|\x1b[0m \x07"])
+    assert capsys.readouterr().err == "f │ 100 %|██| \n"
