@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Sequence
 
-    from profile_neuron.core.model import FunctionSpec, LineCosts
+    from profile_neuron.core.model import DeviceKind, FunctionSpec, LineCosts
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.terminal import Terminal
     from profile_neuron.wire.messages import Environment, RunFailed, RunRequest
@@ -271,7 +271,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     terminal.out.print(
         f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
     )
-    terminal.out.print(f"with {', '.join(f'{name} {version(name)}' for name in _DISTRIBUTIONS)}")
+    terminal.out.print(f"with {', '.join(f'{name} {_version(name)}' for name in _DISTRIBUTIONS)}")
     try:
         environment = asyncio.run(_environment(arguments.python))
     except ProfileNeuronError as error:
@@ -434,15 +434,17 @@ def _print_document(outcomes: Sequence[_Outcome]) -> None:
     from profile_neuron.core import document
 
     functions: list[dict[str, Any]] = []
+    # Where no run had a result, what was asked for.
+    device_kind: DeviceKind = "cpu"
     device_name = "cpu"
     for outcome in outcomes:
         if outcome.costs is not None:
-            device_name = outcome.costs.device_name
+            device_kind, device_name = outcome.costs.device_kind, outcome.costs.device_name
             functions += document.run_functions(outcome.costs, outcome.run_folder)
         elif outcome.failed is not None and outcome.asked is not None:
             asked, failed = outcome.asked, outcome.failed
             functions.append(document.failed_function(str(asked.path), asked.spec, failed.state, failed.failure))
-    json.dump(document.document("cpu", device_name, functions), sys.stdout, indent=1, ensure_ascii=False)
+    json.dump(document.document(device_kind, device_name, functions), sys.stdout, indent=1, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
@@ -455,6 +457,13 @@ async def _environment(python: str) -> Environment:
         return await client.environment()
     finally:
         await client.close()
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def _positive(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What the command line prints: annotated source, failures, operator tables, progress, the doctor's list."""
+"""What the command line prints of runs: annotated source, failures, operator tables, progress."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Terminal:
         self._print(_headline(costs, result, caller))
         if costs.state != "fresh":
             self._reason(costs.state, costs.reason or "", costs.frames)
-        if costs.lines:
+        if costs.lines or costs.unattributed_ns:
             self._lines(costs, source, result.device_kind)
         for warning in costs.warnings:
             if warning != NO_OPERATORS:

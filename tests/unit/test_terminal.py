@@ -153,3 +153,8 @@ def test_progress_names_function_phase_and_call(terminal: bool) -> None:
 def test_a_progress_bar_of_user_code_shows_its_last_state_without_colours(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal().user_output("f", ["\r  0 %|  |\r 50 %|█ |\r\x1b[32m100 %|██|\x1b[0m \x07"])
     assert capsys.readouterr().err == "f │ 100 %|██| \n"
+
+
+def test_time_without_any_line_is_shown_as_unattributed(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal().result(replace(COSTS, functions=(replace(F, lines=(), host_ns=5_000),)), show_operators=False)
+    assert "         5.00 µs  100 %                │ unattributed\n" in capsys.readouterr().out

@@ -30,7 +30,7 @@ from profile_neuron.worker.run_files import line_log, write_json
 from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from profile_neuron.wire.messages import Phase, RunRequest
     from profile_neuron.worker.loader import Loader
@@ -60,15 +60,13 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     try:
         target = find_target(module, mark, request)
         factory, inputs_source = find_inputs(module, target, request)
-        build = _inputs_builder(factory, target, request, inputs_source)
-        built = build()
     except RunStopped:
         raise
     except BaseException as error:
         raise RunStopped("failed", failure_of(error, project)) from error
-    _Capture(request, loader, project, torch, target, inputs_source).take(
-        build if mark.options.fresh else lambda: built, report
-    )
+    build = _inputs_builder(factory, target, request, project, inputs_source)
+    inputs = _inputs_of_calls(build(), build, mark.options.fresh)
+    _Capture(request, loader, project, torch, target, inputs_source).take(inputs, report)
 
 
 def project_files(request: RunRequest) -> ProjectFiles:
@@ -102,14 +100,24 @@ def _saved_bytes(request: RunRequest) -> bytes:
 
 
 def _inputs_builder(
-    factory: Callable[[], object] | None, target: Target, request: RunRequest, source: str
+    factory: Callable[[], object] | None, target: Target, request: RunRequest, project: ProjectFiles, source: str
 ) -> Callable[[], Arguments]:
     def build() -> Arguments:
-        args, kwargs = arguments(factory()) if factory is not None else ((), {})
+        try:
+            args, kwargs = arguments(factory()) if factory is not None else ((), {})
+        except BaseException as error:
+            raise RunStopped("failed", failure_of(error, project)) from error
         check_arguments(target, args, kwargs, request, source)
         return args, kwargs
 
     return build
+
+
+def _inputs_of_calls(first: Arguments, build: Callable[[], Arguments], fresh: bool) -> Iterator[Arguments]:
+    """The inputs of one call after the other: always the same, or built anew for each."""
+    yield first
+    while True:
+        yield build() if fresh else first
 
 
 class _Capture:
@@ -135,7 +143,7 @@ class _Capture:
         self._failure: Failure | None = None
         self._warnings: list[str] = []
 
-    def take(self, inputs: Callable[[], Arguments], report: Report) -> None:
+    def take(self, inputs: Iterator[Arguments], report: Report) -> None:
         """Make all calls and write the run folder."""
         # A thread that the function starts in a warm-up call and keeps is one that it started.
         earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
@@ -143,7 +151,7 @@ class _Capture:
         # The last warm-up call is made under the profiler and the clock, whose own first steps cost time.
         for number in range(warmup - 1):
             report("warm-up", number, warmup)
-            self._call(inputs())
+            self._call(next(inputs))
             if self._failure is not None:
                 # The profiled calls will show where it comes from; warming up an error is in vain.
                 break
@@ -154,7 +162,7 @@ class _Capture:
             try:
                 if warmup and self._failure is None:
                     report("warm-up", warmup - 1, warmup)
-                    self._call_under(clock, inputs(), None)
+                    self._call_under(clock, next(inputs), None)
                 self._profile(clock, inputs, report)
             finally:
                 clock.stop()
@@ -177,10 +185,10 @@ class _Capture:
         write_json(folder / run_folder.LINES, log)
         write_json(folder / run_folder.RECORD, self._record(clock))
 
-    def _profile(self, clock: LineClock, inputs: Callable[[], Arguments], report: Report) -> None:
+    def _profile(self, clock: LineClock, inputs: Iterator[Arguments], report: Report) -> None:
         for number in range(self._repeats):
             report("capture", number, self._repeats)
-            self._call_under(clock, inputs(), number)
+            self._call_under(clock, next(inputs), number)
 
     def _call_under(self, clock: LineClock, built: Arguments, number: int | None) -> None:
         with clock.call(number):
