@@ -139,7 +139,9 @@ class AgentClient:
                 await asyncio.wait([self._log_task], timeout=1.0)
                 # What it noted in passing is not why it ended.
                 said = [line for line in self._log_lines if not line.startswith("agent: INFO")]
-                raise AgentError(f"the agent ended early{': ' + said[-1] if said else ''}; profile again")
+                raise AgentError(
+                    f"the agent ended early: {said[-1]}" if said else "the agent ended early; profile again"
+                )
             try:
                 self._received.extend(self._decoder.feed(piece))
             except WireError as error:
