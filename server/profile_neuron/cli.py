@@ -1,4 +1,4 @@
-"""The command line: run, report, doctor."""
+"""The command line: run, report, doctor, serve."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_report(commands)
     _add_doctor(commands)
+    _add_serve(commands)
     return parser
 
 
@@ -188,6 +189,17 @@ def _add_doctor(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--python", default=sys.executable, metavar="PATH", help="interpreter to ask (default: this one)"
     )
     doctor.set_defaults(command=doctor_command)
+
+
+def _add_serve(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="be the language server of an editor, which starts this by itself",
+        description="Speaks the Language Server Protocol on stdin and stdout; everything else goes to stderr.",
+    )
+    # Many clients add it to whatever they start.
+    serve.add_argument("--stdio", action="store_true", help=argparse.SUPPRESS)
+    serve.set_defaults(command=serve_command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +295,20 @@ def doctor_command(arguments: argparse.Namespace) -> int:
         if remark.advice:
             terminal.out.print(f"{'':<16}→ {remark.advice}")
     return EXIT_FAILED if any(remark.mark == BROKEN for remark in remarks) else EXIT_OK
+
+
+def serve_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron serve: exit code 0 after shutdown and exit, else 1."""
+    import io
+
+    from profile_neuron.lsp.server import leave, serve
+    from profile_neuron.wire.stdio import take_over
+
+    # What anything prints must not get between the messages.
+    reader, writer = take_over()
+    code = serve(io.BufferedReader(reader), io.BufferedWriter(writer))
+    leave(code)
+    return code
 
 
 @dataclass(frozen=True, slots=True)

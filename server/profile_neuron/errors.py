@@ -5,7 +5,8 @@
     ├── AgentError                the agent broke off or spoke another protocol
     ├── WireError                 bytes that are not a message
     ├── SourceError               a Python file that cannot be read or parsed; carries the line
-    └── CaptureError              a run folder that gives no result
+    ├── CaptureError              a run folder that gives no result
+    └── StoreError                results cannot be read or kept
 
 User code's own errors are never raised here: they travel as data, in model.Failure.
 """
@@ -40,3 +41,7 @@ class SourceError(ProfileNeuronError):
 
 class CaptureError(ProfileNeuronError):
     """A run folder, or a file in it, from which no result can be made."""
+
+
+class StoreError(ProfileNeuronError):
+    """The file of finished results cannot be read or written."""

@@ -12,11 +12,23 @@ def cache_folder(name: str) -> Path:
 
     Raises OSError where it cannot be made, or where it belongs to somebody else.
     """
-    given = os.environ.get("XDG_CACHE_HOME")
+    return _private_folder("XDG_CACHE_HOME", ".cache", "Library/Caches", name)
+
+
+def state_folder(name: str) -> Path:
+    """A folder for what must outlive a cleaned cache, such as the user's decisions, made if it is not there.
+
+    Raises OSError where it cannot be made, or where it belongs to somebody else.
+    """
+    return _private_folder("XDG_STATE_HOME", ".local/state", "Library/Application Support", name)
+
+
+def _private_folder(variable: str, in_home: str, in_home_on_macos: str, name: str) -> Path:
+    given = os.environ.get(variable)
     if given and Path(given).is_absolute():
         base = Path(given)
     else:
-        base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+        base = Path.home() / (in_home_on_macos if sys.platform == "darwin" else in_home)
     folder = base / "profile-neuron" / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "geteuid") and folder.stat().st_uid != os.geteuid():

@@ -397,7 +397,7 @@ def test_the_operator_table_is_the_one_that_torch_itself_shows() -> None:
     log = LineLog((SourceFile("/m.py", source),), (CodeEntries(0, 2, "f", 1),), (RunLine(0, 4),), ())
     record = RunRecord(
         "r", "/m.py", "f", None, 3, 2, ("profile_neuron",), False, False, 0, 1, "",
-        Toolchain("", "", "", "cpu", "", "settrace"), None, (),
+        Toolchain("", "", "", "", "cpu", "", "settrace"), (), None, (),
     )  # fmt: skip
     (costs,) = attribute(record, read_operator_table(window.operator_table()), log).functions
     assert {row.name: row.calls for row in costs.operators} == {name: calls for name, (calls, _) in expected.items()}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import json
 import os
+import platform
+import sys
+import sysconfig
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -453,6 +458,44 @@ def test_each_run_executes_the_saved_bytes_afresh(model: Callable[..., Path], pr
     assert not list(path.parent.rglob("*.pyc")), "nothing of ours in the user's tree"
 
 
+def test_a_result_names_the_project_modules_by_the_bytes_that_were_executed(
+    write: Callable[..., Path], model: Callable[..., Path], profiler: Profiler
+) -> None:
+    early = write("early.py", "from pathlib import Path\nX = 1\nPath(__file__).write_text('X = 2\\n')\n")
+    late = write("late.py", "Y = 1\n")
+    write("unused.py", "Z = 1\n")
+    hashes = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (early, late)}
+    path = model(
+        """
+        import colorsys
+        import early
+        @profile_neuron
+        def f():
+            import late
+            return torch.ones(late.Y)
+        """
+    )
+    costs = profiler.run(path).end.costs  # type: ignore[union-attr]
+    assert early.read_text() == "X = 2\n", "the file on disk is another one by now"
+    assert [(item.path, item.sha256) for item in costs.modules] == sorted(hashes.items())
+    late.write_text("Y = 2\n")
+    path.write_text(path.read_text().replace("import early\n", ""))
+    (module,) = profiler.run(path).end.costs.modules  # type: ignore[union-attr]
+    assert (module.path, module.sha256) == (str(late), hashlib.sha256(b"Y = 2\n").hexdigest()), "of this run alone"
+
+
+def test_a_result_says_with_what_it_was_made(model: Callable[..., Path], profiler: Profiler) -> None:
+    path = model("@profile_neuron(inputs=lambda: 2, warmup=1, repeats=2)\ndef f(n):\n    return torch.ones(n)\n")
+    costs = profiler.run(path).end.costs  # type: ignore[union-attr]
+    assert (costs.inputs, costs.warmup, costs.repeats) == ("inputs= of the decorator", 1, 2)
+    assert costs.toolchain.executable == sys.executable
+    assert costs.toolchain.python == platform.python_version()
+    assert costs.toolchain.site_packages == sysconfig.get_path("purelib")
+    assert costs.toolchain.torch == importlib.metadata.version("torch")
+    assert (costs.toolchain.device_kind, costs.toolchain.device_name) == (costs.device_kind, costs.device_name)
+    assert costs.modules == ()
+
+
 def test_the_last_runs_module_is_released_before_the_next_one_loads(
     model: Callable[..., Path], profiler: Profiler
 ) -> None:
@@ -568,8 +611,6 @@ CONFLICTS = {
 def test_code_that_profiles_or_traces_itself_is_refused_and_the_next_run_is_clean(
     kind: str, profiler: Profiler, model: Callable[..., Path]
 ) -> None:
-    import sys
-
     if kind != "torch.profiler" and sys.version_info >= (3, 12):
         pytest.skip("sys.monitoring is not disturbed by sys.settrace")
     body, reason = CONFLICTS[kind]

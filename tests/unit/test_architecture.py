@@ -36,7 +36,8 @@ MAY_IMPORT = {
     "terminal": {"core", "rich"},
     "folders": set(),
     "doctor": set(),
-    "cli": {"core", "daemon", "doctor", "report", "terminal", "wire"},
+    "lsp": {"core", "daemon", "folders", "pygls", "lsprotocol"},
+    "cli": {"core", "daemon", "doctor", "lsp", "report", "terminal", "wire"},
     "__main__": {"core", "cli"},
     "__init__": {"decorator"},
 }

@@ -14,6 +14,7 @@ from profile_neuron.core.model import (
     NO_OPERATORS,
     CodeEntries,
     Event,
+    ExecutedFile,
     Failure,
     FunctionCosts,
     LineCosts,
@@ -71,7 +72,8 @@ RECORD = RunRecord(
     warmup=3,
     repeats=1,
     inputs="none needed",
-    toolchain=Toolchain("3.11", "/py", "2.13.0", "cpu", "cpu (x)", "settrace"),
+    toolchain=Toolchain("3.11", "/py", "/lib", "2.13.0", "cpu", "cpu (x)", "settrace"),
+    modules=(ExecutedFile("/p/helper.py", "00"),),
     failure=None,
     warnings=(),
 )
@@ -335,6 +337,14 @@ def test_a_failure_of_the_run_is_the_functions_state() -> None:
     t.call(0, t.line(0, t.op("aten::add", 10)))
     (f,) = costs(t, replace(RECORD, failure=Failure("ValueError: x"))).functions
     assert (f.state, f.reason, totals(f)) == ("failed", "ValueError: x", {6: 10})
+
+
+def test_with_what_the_run_was_made_comes_with_the_result() -> None:
+    t = Timeline()
+    t.call(0)
+    result = costs(t)
+    assert (result.toolchain, result.modules) == (RECORD.toolchain, RECORD.modules)
+    assert (result.inputs, result.warmup) == (RECORD.inputs, RECORD.warmup)
 
 
 def test_a_trace_without_a_profiled_call_is_an_error() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profile_neuron.core.model import (
+    ExecutedFile,
     Failure,
     Frame,
     FunctionCosts,
@@ -15,6 +16,7 @@ from profile_neuron.core.model import (
     OperatorRow,
     SharedGroup,
     SourceFile,
+    Toolchain,
 )
 from profile_neuron.errors import WireError
 from profile_neuron.wire import codec
@@ -34,6 +36,9 @@ from profile_neuron.wire.stdio import MAGIC
 COSTS = LineCosts(
     device_kind="cpu",
     device_name="cpu",
+    toolchain=Toolchain("3.11", "/py", "", "2.13.0", "cpu", "cpu", "settrace"),
+    inputs="none needed",
+    warmup=3,
     repeats=3,
     functions=(
         FunctionCosts(
@@ -59,6 +64,7 @@ COSTS = LineCosts(
         ),
     ),
     sources=(SourceFile("/p/größe.py", "x = '\u2028'\r\n"),),
+    modules=(ExecutedFile("/p/größer.py", "00"),),
 )
 REQUEST = RunRequest(
     "id", "/p/m.py", "00", "A.f", 1, 2, None, "cpu", ("profile_neuron",), ("/p",), "/p", Limits(1.0, 2.5)

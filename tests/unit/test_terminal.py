@@ -18,6 +18,7 @@ from profile_neuron.core.model import (
     OperatorCalls,
     OperatorRow,
     SourceFile,
+    Toolchain,
 )
 from profile_neuron.terminal import Progress, Terminal
 
@@ -64,7 +65,17 @@ HELPER = replace(
     lines=(LineCost(7, 900, 900, None, (OperatorCalls("aten::mul", 1.0),)),),
     warnings=(),
 )
-COSTS = LineCosts("cpu", "cpu (x)", 5, (F, HELPER), (SourceFile("/p/m.py", SOURCE),))
+COSTS = LineCosts(
+    device_kind="cpu",
+    device_name="cpu (x)",
+    toolchain=Toolchain("3.11", "/py", "/lib", "2.13.0", "cpu", "cpu (x)", "settrace"),
+    inputs="none needed",
+    warmup=3,
+    repeats=5,
+    functions=(F, HELPER),
+    sources=(SourceFile("/p/m.py", SOURCE),),
+    modules=(),
+)
 
 
 def test_a_result_is_its_source_with_a_figure_on_each_line_that_has_one(capsys: pytest.CaptureFixture[str]) -> None:

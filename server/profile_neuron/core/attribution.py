@@ -69,9 +69,13 @@ def attribute(record: RunRecord, trace: Trace, log: LineLog) -> LineCosts:
     return LineCosts(
         device_kind=record.toolchain.device_kind,
         device_name=record.toolchain.device_name,
+        toolchain=record.toolchain,
+        inputs=record.inputs,
+        warmup=record.warmup,
         repeats=repeats,
         functions=tuple(results),
         sources=tuple(source for source in log.files if source.path in shown),
+        modules=record.modules,
     )
 
 

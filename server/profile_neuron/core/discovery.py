@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.model import Anchor, FunctionKind, FunctionSpan, FunctionSpec
+from profile_neuron.core.statements import first_line, rows, statements
 from profile_neuron.core.text import split_lines
 from profile_neuron.errors import SourceError
 
@@ -20,7 +21,7 @@ DEFAULT_MODULES = ("profile_neuron",)
 
 _TOO_DEEP = "the code is nested too deeply to be parsed"
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def discover(text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str = "") -> tuple[FunctionSpec, ...]:
@@ -29,36 +30,19 @@ def discover(text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str =
     modules: names of the modules that export it. package: the dotted package of the file, by which relative
     imports are resolved. Raises SourceError, with the line, where the text does not parse.
     """
-    functions = _find(parse(text), modules, package)
+    functions = find([(parse(text).body, 0)], modules, package)
     lines = split_lines(text)
-    specs = []
-    for function in functions:
-        mark = function.mark
-        if mark is not None:
-            column, end_column = _name_columns(function.node, lines)
-            specs.append(
-                FunctionSpec(
-                    qualname=function.qualname,
-                    kind=_kind(function),
-                    decorator_line=mark.lineno,
-                    first_line=_first_line(function.node),
-                    def_line=function.node.lineno,
-                    last_line=function.node.end_lineno or function.node.lineno,
-                    name_column=column,
-                    name_end_column=end_column,
-                )
-            )
-    return tuple(specs)
+    return tuple(spec_of(function, function.mark, lines) for function in functions if function.mark is not None)
 
 
 def spans(text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str = "") -> tuple[FunctionSpan, ...]:
     """All functions of a file, decorated or not, outer before inner; lambdas only outside of a function."""
     tree = parse(text)
-    found = _find(tree, modules, package)
+    found = find([(tree.body, 0)], modules, package)
     return tuple(
         FunctionSpan(
             qualname=function.qualname,
-            first_line=_first_line(function.node),
+            first_line=first_line(function.node),
             def_line=function.node.lineno,
             last_line=function.node.end_lineno or function.node.lineno,
             decorated=function.mark is not None,
@@ -73,13 +57,13 @@ def anchors(text: str, spec: FunctionSpec) -> tuple[Anchor, ...]:
 
     A compound statement counts with its header; a nested definition with its own statements.
     """
-    rows: dict[int, list[int]] = {}
     for node in ast.walk(parse(text)):
-        if isinstance(node, _Function) and node.lineno == spec.def_line:
-            for first, last in _statement_lines(node.body):
-                rows.setdefault(first, []).append(last)
-            break
-    return tuple(Anchor(line, max(ends), len(ends)) for line, ends in sorted(rows.items()))
+        if isinstance(node, Function) and node.lineno == spec.def_line:
+            found = statements(node.body)
+            return tuple(
+                Anchor(row.line, max(found[index].header_end for index in row), len(row)) for row in rows(found)
+            )
+    return ()
 
 
 def parse(text: str) -> ast.Module:
@@ -98,11 +82,32 @@ def parse(text: str) -> ast.Module:
         raise SourceError(f"the file cannot be parsed: {str(error) or 'it is too complex'}") from error
 
 
-def _find(tree: ast.Module, modules: Sequence[str], package: str) -> list[_Found]:
+def find(bodies: Iterable[tuple[Sequence[ast.stmt], int]], modules: Sequence[str], package: str) -> list[Found]:
+    """Every function of a module, decorated or not, in source order, outer before inner.
+
+    bodies: the module's statements in pieces, each with the number of lines before it, which the positions of
+    its nodes leave out. Raises SourceError where the code is nested too deeply.
+    """
     try:
-        return _Functions(tree, _Decorators(modules, package)).found
+        return _Functions(bodies, _Decorators(modules, package)).found
     except RecursionError as error:
         raise SourceError(_TOO_DEEP) from error
+
+
+def spec_of(function: Found, mark: ast.expr, lines: Sequence[str]) -> FunctionSpec:
+    """The spec of a function that mark decorates, in the lines of the whole text."""
+    node, offset = function.node, function.offset
+    column, end_column = _name_columns(node, lines[node.lineno + offset - 1])
+    return FunctionSpec(
+        qualname=function.qualname,
+        kind=_kind(function),
+        decorator_line=mark.lineno + offset,
+        first_line=first_line(node) + offset,
+        def_line=node.lineno + offset,
+        last_line=(node.end_lineno or node.lineno) + offset,
+        name_column=column,
+        name_end_column=end_column,
+    )
 
 
 @dataclass(slots=True)
@@ -186,30 +191,40 @@ class _Decorators:
 
 
 @dataclass(slots=True)
-class _Found:
-    node: _Function
+class Found:
+    """One function, decorated or not."""
+
+    node: Function
+    # Lines before the piece of the text that the node's own lines count from.
+    offset: int
     qualname: str
+    # Index of the enclosing function among the found ones.
     parent: int | None
     in_class: bool
+    # The decorator expression that is ours.
     mark: ast.expr | None
 
 
 class _Functions:
     """Every function of a module in source order, each with the decorator expression that marks it."""
 
-    def __init__(self, tree: ast.Module, decorators: _Decorators) -> None:
-        self.found: list[_Found] = []
+    def __init__(self, bodies: Iterable[tuple[Sequence[ast.stmt], int]], decorators: _Decorators) -> None:
+        self.found: list[Found] = []
         self._decorators = decorators
+        self._offset = 0
         module = _Scope("")
-        pending: list[tuple[_Function, _Scope]] = []
-        self._run(tree.body, module, pending)
+        pending: list[tuple[Function, _Scope]] = []
+        for body, self._offset in bodies:
+            self._run(body, module, pending)
         # A function's body runs later than the code around it and sees the names as they are then.
         while pending:
             node, scope = pending.pop()
+            assert scope.function is not None
+            self._offset = self.found[scope.function].offset
             self._run(node.body, scope, pending)
         self._sort()
 
-    def _run(self, body: Iterable[ast.stmt], scope: _Scope, pending: list[tuple[_Function, _Scope]]) -> None:
+    def _run(self, body: Iterable[ast.stmt], scope: _Scope, pending: list[tuple[Function, _Scope]]) -> None:
         for node in body:
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -248,18 +263,19 @@ class _Functions:
                 case _ if isinstance(node, _TRIES):
                     self._try(node, scope, pending)
 
-    def _function(self, node: _Function, scope: _Scope, pending: list[tuple[_Function, _Scope]]) -> None:
+    def _function(self, node: Function, scope: _Scope, pending: list[tuple[Function, _Scope]]) -> None:
         mark = next(
             (item for item in node.decorator_list if _IS_DECORATOR in self._decorators.evaluate(item, scope)),
             None,
         )
         qualname = f"{scope.prefix}{node.name}"
-        self.found.append(_Found(node, qualname, scope.function, scope.is_class, mark))
+        self.found.append(Found(node, self._offset, qualname, scope.function, scope.is_class, mark))
         inner = _Scope(f"{qualname}.<locals>.", scope, function=len(self.found) - 1)
         arguments = node.args
         for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             inner.names[argument.arg] = frozenset()
-        pending.append((node, inner))
+        if _holds_functions(node):
+            pending.append((node, inner))
         scope.names[node.name] = frozenset()
 
     def _import_from(self, node: ast.ImportFrom, names: Iterable[ast.alias], scope: _Scope) -> None:
@@ -284,7 +300,7 @@ class _Functions:
                 _forget(target, scope)
 
     def _branches(
-        self, bodies: Iterable[list[ast.stmt]], scope: _Scope, pending: list[tuple[_Function, _Scope]]
+        self, bodies: Iterable[list[ast.stmt]], scope: _Scope, pending: list[tuple[Function, _Scope]]
     ) -> None:
         """Run each body from the same start; a name may afterwards be what any of them made it."""
         before = dict(scope.names)
@@ -296,7 +312,7 @@ class _Functions:
                 merged[name] = merged.get(name, frozenset()) | values
         scope.names = merged
 
-    def _try(self, node: ast.Try, scope: _Scope, pending: list[tuple[_Function, _Scope]]) -> None:
+    def _try(self, node: ast.Try, scope: _Scope, pending: list[tuple[Function, _Scope]]) -> None:
         # A handler starts from what the body had done so far, which its own bindings then replace:
         # the usual fallback definition must not hide the import that it stands in for.
         self._run(node.body, scope, pending)
@@ -305,7 +321,7 @@ class _Functions:
 
     def _sort(self) -> None:
         """Put functions in source order, outer before inner, and their parents' positions with them."""
-        order = sorted(range(len(self.found)), key=lambda index: _position(self.found[index].node))
+        order = sorted(range(len(self.found)), key=lambda index: _position(self.found[index]))
         place = {index: position for position, index in enumerate(order)}
         self.found = [self.found[index] for index in order]
         for function in self.found:
@@ -317,13 +333,23 @@ class _Functions:
 _TRIES = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
 
 
-def _position(node: _Function) -> tuple[int, int]:
-    return (node.lineno, node.col_offset)
+def _holds_functions(node: Function) -> bool:
+    """Whether there are functions inside of a function; kept with the node, which outlives many edits."""
+    known: bool | None = getattr(node, "_holds_functions", None)
+    if known is None:
+        pending: list[ast.AST] = [*node.body]
+        known = False
+        while pending and not known:
+            inner = pending.pop()
+            known = isinstance(inner, Function)
+            # Functions are statements, and expressions hold no statements.
+            pending += (item for item in ast.iter_child_nodes(inner) if not isinstance(item, ast.expr))
+        setattr(node, "_holds_functions", known)  # noqa: B010 - the class does not declare it
+    return known
 
 
-def _first_line(node: _Function) -> int:
-    """Line of the first decorator, which is also the first line of the function's code object."""
-    return min((item.lineno for item in node.decorator_list), default=node.lineno)
+def _position(function: Found) -> tuple[int, int]:
+    return (function.node.lineno + function.offset, function.node.col_offset)
 
 
 def _forget(target: ast.expr, scope: _Scope) -> None:
@@ -339,15 +365,15 @@ def _last_name(node: ast.expr) -> str:
     return ""
 
 
-def _kind(function: _Found) -> FunctionKind:
+def _kind(function: Found) -> FunctionKind:
     if isinstance(function.node, ast.AsyncFunctionDef):
         return "async method" if function.in_class else "async function"
     return "method" if function.in_class else "function"
 
 
-def _name_columns(node: _Function, lines: Sequence[str]) -> tuple[int, int]:
+def _name_columns(node: Function, text: str) -> tuple[int, int]:
     """Where the name stands on the line of def, in UTF-8 bytes; the tree knows only where def does."""
-    line = lines[node.lineno - 1].encode("utf-8", "surrogatepass")
+    line = text.encode("utf-8", "surrogatepass")
     start = node.col_offset
     for keyword in (b"async", b"def"):
         if line.startswith(keyword, start):
@@ -357,39 +383,6 @@ def _name_columns(node: _Function, lines: Sequence[str]) -> tuple[int, int]:
     # The compiler normalises identifiers, so the text may be longer or shorter than node.name.
     name = re.match(r"\w*", line[start:].decode("utf-8", "replace"))
     return start, start + len(name.group().encode()) if name else start
-
-
-def _statement_lines(body: Iterable[ast.stmt]) -> Iterator[tuple[int, int]]:
-    """First and last line of each statement; of a compound one its header, then its inner statements."""
-    for node in body:
-        inner = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
-        inner += [case.body for case in getattr(node, "cases", [])]
-        inner += [handler.body for handler in getattr(node, "handlers", [])]
-        statements = [statement for block in inner for statement in block]
-        # Decorators of a nested definition carry no hint, so its header starts at def or class.
-        last = node.end_lineno or node.lineno
-        if statements:
-            last = max(node.lineno, min(_start(statement) for statement in statements) - 1)
-            last = min(last, _header_end(node, last))
-        yield node.lineno, last
-        for block in inner:
-            yield from _statement_lines(block)
-
-
-def _start(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min((item.lineno for item in decorators), default=node.lineno)
-
-
-def _header_end(node: ast.stmt, limit: int) -> int:
-    """Last line of the header's own expressions; comments and blank lines before the body are not header."""
-    ends = [node.lineno]
-    for name, value in ast.iter_fields(node):
-        if name not in ("body", "orelse", "finalbody", "handlers", "cases", "decorator_list"):
-            for item in value if isinstance(value, list) else [value]:
-                if isinstance(item, ast.AST):
-                    ends += [getattr(part, "end_lineno", None) or 0 for part in ast.walk(item)]
-    return min(limit, max(ends))
 
 
 def _outer_lambdas(tree: ast.Module) -> Iterator[FunctionSpan]:
@@ -403,7 +396,7 @@ def _outer_lambdas(tree: ast.Module) -> Iterator[FunctionSpan]:
             continue
         if isinstance(node, ast.ClassDef):
             prefix = f"{prefix}{node.name}."
-        if isinstance(node, _Function):
+        if isinstance(node, Function):
             pending += [(child, prefix) for child in (*node.decorator_list, node.args)]
         else:
             pending += [(child, prefix) for child in ast.iter_child_nodes(node)]

@@ -36,6 +36,15 @@ class FunctionSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Dependency:
+    """A function of the same file that a function may depend on, as it was."""
+
+    # Its qualified name, with a number where the file has several of that name.
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Anchor:
     """A place for one hint: the first line of a statement, or of several that share it."""
 
@@ -88,6 +97,14 @@ class SourceFile:
     text: str
     # Its dotted package, by which its relative imports are resolved; empty outside of packages.
     package: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedFile:
+    """A project file of which code was executed, by the hash of the bytes."""
+
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +167,8 @@ class Toolchain:
 
     python: str
     executable: str
+    # The folder that packages are installed in, purelib of sysconfig; empty where unknown.
+    site_packages: str
     torch: str
     device_kind: DeviceKind
     device_name: str
@@ -179,6 +198,8 @@ class RunRecord:
     # Where the inputs came from, for the reader.
     inputs: str
     toolchain: Toolchain
+    # The project modules that the run imported, the profiled file left out; sorted by path.
+    modules: tuple[ExecutedFile, ...]
     failure: Failure | None
     warnings: tuple[str, ...]
 
@@ -256,7 +277,113 @@ class LineCosts:
 
     device_kind: DeviceKind
     device_name: str
+    toolchain: Toolchain
+    # Where the inputs came from, for the reader.
+    inputs: str
+    warmup: int
+    # Profiled calls that are in the trace.
     repeats: int
     functions: tuple[FunctionCosts, ...]
     # Source text by path, of every file that has a function here, as it was executed.
     sources: tuple[SourceFile, ...]
+    # The project modules that the run imported, the profiled file left out; sorted by path.
+    modules: tuple[ExecutedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCost:
+    """Costs of the statements of a function that share a line and so a hint."""
+
+    # Positions in Result.statements; -1 to 0 is the line of def.
+    start: int
+    stop: int
+    self_ns: int
+    total_ns: int
+    # None also where the row has several lines, whose deviations do not add up.
+    spread_ns: int | None
+    operators: tuple[OperatorCalls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run of a function gave, with what it takes to know it again and to find its lines in a later text."""
+
+    path: str
+    qualname: str
+    # Which of several definitions with that qualified name, from 0.
+    occurrence: int
+    run_id: str
+    # Seconds since 1970.
+    finished_s: float
+    # Digest of all code of the file, and which function of it.
+    key: str
+    # Digest of what else the run was made with: interpreter, torch, device, environment.
+    circumstances: str
+    # Digests of the function, of its statements alone, and of what decides its arguments.
+    tree: str
+    body: str
+    interface: str
+    # Digest of the file's code outside of functions, and the functions it may depend on.
+    module_code: str
+    functions: tuple[Dependency, ...]
+    # The other project modules that it imported.
+    modules: tuple[ExecutedFile, ...]
+    # Digests of its statements, outer before inner.
+    statements: tuple[str, ...]
+    rows: tuple[RowCost, ...]
+    costs: FunctionCosts
+    device_kind: DeviceKind
+    device_name: str
+    repeats: int
+    warmup: int
+    inputs: str
+    toolchain: Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRow:
+    """A row of a result in today's text."""
+
+    line: int
+    cost: RowCost
+    # Lines of today's text among which the figure cannot be divided, this one included; empty for an own figure.
+    shared: tuple[int, ...] = ()
+
+
+# What a person sees of a function.
+ShownState = Literal[
+    "none", "queued", "running", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs", "disabled"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A run that is waited for or on."""
+
+    run_id: str
+    # How many runs come first; None for the one that is on.
+    ahead: int | None
+    phase: str = ""
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionView:
+    """What there is to show of one decorated function, in the lines of today's text."""
+
+    spec: FunctionSpec
+    occurrence: int
+    state: ShownState
+    # The result whose numbers are shown, whether it is of today's code, and if not why.
+    result: Result | None
+    is_current: bool
+    reasons: tuple[str, ...]
+    # Its arguments may be others now, so that its numbers say nothing about it.
+    inputs_changed: bool
+    # Sorted by line.
+    rows: tuple[ShownRow, ...]
+    activity: Activity | None = None
+    failure: Failure | None = None
+    # Where the failure is to be shown in today's text.
+    failure_line: int | None = None

@@ -63,6 +63,7 @@ class AgentClient:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=host.cwd(),
+                env={**os.environ, **dict(host.environment)},
                 **options,
             )
         except OSError as error:

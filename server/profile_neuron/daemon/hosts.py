@@ -22,6 +22,8 @@ class LocalHost:
     """This machine, with the interpreter whose torch is to be used."""
 
     python: str
+    # Variables that agent and worker get beside this process's own.
+    environment: tuple[tuple[str, str], ...] = ()
 
     def command(self) -> list[str]:
         """Start an agent in the user's interpreter. Raises HostError where our path cannot be made."""

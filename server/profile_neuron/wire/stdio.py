@@ -10,13 +10,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from io import FileIO
     from typing import BinaryIO
 
 # Precedes the first frame, so that what a shell or sitecustomize printed earlier does no harm.
 MAGIC = b"\nprofile-neuron wire 1\n"
 
 
-def take_over() -> tuple[BinaryIO, BinaryIO]:
+def take_over() -> tuple[FileIO, FileIO]:
     """The wire's reader and writer; afterwards stdin is empty and stdout goes to stderr.
 
     The new descriptors are not inherited by child processes.

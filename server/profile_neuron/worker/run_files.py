@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profile_neuron.core import run_folder
-from profile_neuron.core.model import CodeEntries, LineLog, RunLine, SourceFile
+from profile_neuron.core.model import CodeEntries, ExecutedFile, LineLog, RunLine, SourceFile
 from profile_neuron.core.plain import to_plain
 from profile_neuron.core.project import module_place
 from profile_neuron.core.text import decode
@@ -45,6 +46,16 @@ def line_log(
         earlier_threads=earlier_threads,
     )
     return log, warnings
+
+
+def imported_modules(own_path: str, executed: Mapping[str, bytes]) -> tuple[ExecutedFile, ...]:
+    """The project files that were executed beside the profiled one, sorted by path."""
+    # sorted copies the items in one step; a thread of the function may still be importing.
+    return tuple(
+        ExecutedFile(path, hashlib.sha256(source).hexdigest())
+        for path, source in sorted(executed.items())
+        if path != own_path
+    )
 
 
 def write_json(path: Path, value: object) -> None:

@@ -26,7 +26,7 @@ from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
 from profile_neuron.worker.line_clock import LineClock, default_clock
-from profile_neuron.worker.run_files import line_log, write_json
+from profile_neuron.worker.run_files import imported_modules, line_log, write_json
 from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
@@ -233,11 +233,13 @@ class _Capture:
             toolchain=Toolchain(
                 python=sys.version.split()[0],
                 executable=sys.executable,
+                site_packages=sysconfig.get_paths().get("purelib", ""),
                 torch=self._torch,
                 device_kind=request.device,
                 device_name=torch_host.devices()[0],
                 clock=clock.name,
             ),
+            modules=imported_modules(request.path, self._loader.executed),
             failure=self._failure,
             warnings=tuple(dict.fromkeys(self._warnings)),
         )

@@ -1,0 +1,109 @@
+"""The lines of a result in today's text."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from profile_neuron.core.model import OperatorCalls, RowCost, ShownRow
+from profile_neuron.core.statements import rows, statement_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from profile_neuron.core.model import FunctionCosts, Result
+    from profile_neuron.core.outline import FunctionOutline
+    from profile_neuron.core.statements import Row
+
+_HEADER = -1
+# Of two texts that differ by more than this the middle is not compared line by line.
+_COMPARED = 2000
+
+
+def row_costs(costs: FunctionCosts, function: FunctionOutline) -> tuple[RowCost, ...]:
+    """Costs per physical line to costs per row of statements, in the text that was run.
+
+    A line that is in no statement, such as that of def, counts to the header.
+    """
+    found = function.statements
+    row_of = {index: row for row in rows(found) for index in row}
+    header = (_HEADER, 0)
+    by_row: dict[tuple[int, int], list[RowCost]] = {}
+    for line in costs.lines:
+        index = statement_at(found, line.line - function.offset)
+        start, stop = header if index is None else (row_of[index].start, row_of[index].stop)
+        by_row.setdefault((start, stop), []).append(
+            RowCost(start, stop, line.self_ns, line.total_ns, line.spread_ns, line.operators)
+        )
+    return tuple(_sum(start, stop, parts) for (start, stop), parts in sorted(by_row.items()))
+
+
+def anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
+    """The rows of a result in a later text of its function, sorted by line.
+
+    A row is left out if one of its statements is another now. Rows that came together on a line are summed;
+    one that was parted stands on all of its lines, as a figure that they share.
+    """
+    found = function.statements
+    row_of: dict[int, Row | None] = {index: row for row in rows(found) for index in row}
+    place = match(result.statements, [statement.digest for statement in found])
+    place[_HEADER], row_of[_HEADER] = _HEADER, None
+    together: dict[int, list[RowCost]] = {}
+    shown = []
+    for cost in result.rows:
+        indices = [place.get(index) for index in range(cost.start, cost.stop)]
+        if None in indices:
+            continue
+        there = [row_of[index] for index in indices if index is not None]
+        lines = sorted({function.spec.def_line if row is None else row.line + function.offset for row in there})
+        if len(lines) > 1:
+            shown += [ShownRow(line, cost, tuple(lines)) for line in lines]
+            continue
+        together.setdefault(lines[0], []).append(cost)
+    # A statement without costs of its own may have come to the line of one that has.
+    unchanged = set(place.values())
+    for row in rows(found):
+        line = row.line + function.offset
+        if line in together and not unchanged.issuperset(row):
+            del together[line]
+    shown += [ShownRow(line, _sum(costs[0].start, costs[-1].stop, costs)) for line, costs in together.items()]
+    return tuple(sorted(shown, key=lambda row: row.line))
+
+
+def match(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
+    """Positions of equal items of two lists that keep their order."""
+    if list(before) == list(after):
+        return {index: index for index in range(len(before))}
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    pairs = {index: index for index in range(start)}
+    pairs |= {len(before) - 1 - index: len(after) - 1 - index for index in range(end)}
+    first, second = before[start : len(before) - end], after[start : len(after) - end]
+    if len(first) <= _COMPARED and len(second) <= _COMPARED:
+        for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
+            pairs |= {start + block.a + step: start + block.b + step for step in range(block.size)}
+    return pairs
+
+
+def _sum(start: int, stop: int, parts: Sequence[RowCost]) -> RowCost:
+    if len(parts) == 1:
+        return parts[0]
+    return RowCost(
+        start,
+        stop,
+        sum(part.self_ns for part in parts),
+        sum(part.total_ns for part in parts),
+        None,
+        _operators(operator for part in parts for operator in part.operators),
+    )
+
+
+def _operators(operators: Iterable[OperatorCalls]) -> tuple[OperatorCalls, ...]:
+    calls: dict[str, float] = {}
+    for operator in operators:
+        calls[operator.name] = calls.get(operator.name, 0.0) + operator.calls
+    return tuple(OperatorCalls(name, count) for name, count in calls.items())

@@ -1,0 +1,74 @@
+"""What a run could not do as remarks at a line, one code for each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from profile_neuron.core.model import Frame, FunctionView
+
+Severity = Literal["hint", "information", "warning"]
+
+# Performance is not an error of the code, so none of these is one.
+DEFAULT_SEVERITIES: dict[str, Severity] = {
+    "run-failed": "information",
+    "timeout": "information",
+    "no-inputs": "hint",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A remark at a line of a file."""
+
+    line: int
+    code: str
+    severity: Severity
+    text: str
+    # Other places in the project that belong to it, outermost first.
+    related: tuple[Frame, ...]
+    # The function that it is about; empty for the file as a whole.
+    qualname: str
+    run_id: str
+
+
+def findings(path: str, views: Iterable[FunctionView], severities: dict[str, str]) -> tuple[Finding, ...]:
+    """Findings of all functions of a file, in source order. severities: by code, off for none at all."""
+    found = []
+    for view in views:
+        failure = view.failure
+        if failure is None or view.state not in ("failed", "noInputs"):
+            continue
+        code = "no-inputs" if view.state == "noInputs" else "timeout" if failure.reason.startswith("timeout:") else ""
+        code = code or "run-failed"
+        severity = severities.get(code, DEFAULT_SEVERITIES[code])
+        if severity == "off" or view.failure_line is None:
+            continue
+        related = tuple(frame for frame in failure.frames if frame.path != path)
+        text = failure.reason
+        if view.state == "failed" and failure.frames:
+            text = f"profiling {view.spec.qualname} failed: {failure.reason}"
+        found.append(
+            Finding(view.failure_line, code, _severity(severity), text, related, view.spec.qualname, _run_id(view))
+        )
+    return tuple(found)
+
+
+def unparsable(line: int | None, reason: str, severities: dict[str, str]) -> tuple[Finding, ...]:
+    """The finding of a file that was saved and does not parse."""
+    severity = severities.get("run-failed", DEFAULT_SEVERITIES["run-failed"])
+    if severity == "off":
+        return ()
+    text = f"not-runnable: {reason}; nothing was run, save again when it parses"
+    return (Finding(line or 1, "run-failed", _severity(severity), text, (), "", ""),)
+
+
+def _severity(name: str) -> Severity:
+    return "hint" if name == "hint" else "warning" if name == "warning" else "information"
+
+
+def _run_id(view: FunctionView) -> str:
+    return view.result.run_id if view.result is not None else ""

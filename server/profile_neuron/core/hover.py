@@ -1,0 +1,154 @@
+"""What there is to know of a line or a function, as the text of a hover and as a report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from profile_neuron.core import units
+from profile_neuron.core.render import age, operator_count, total_text, whole_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from profile_neuron.core.model import FunctionView, OperatorRow, Result, RowCost, ShownRow
+
+_TOP_OPERATORS = 5
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~])")
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The time at which a person looks, and how far their clock is ahead of UTC."""
+
+    s: float
+    utc_offset_s: int = 0
+
+
+def line_hover(view: FunctionView, row: ShownRow, now: Now) -> str:
+    """Markdown about one row: its time, what of it is its own, and what ran."""
+    result = view.result
+    assert result is not None
+    cost = row.cost
+    whole = whole_ns(result)
+    head = f"{_device(result)}{units.duration(cost.total_ns)}"
+    parts = [f"**{head}**", f"{units.share(cost.total_ns, whole)} of {_escaped(_name(view))}" if whole else ""]
+    parts += [units.spread(cost.spread_ns, cost.total_ns), operator_count(row)]
+    lines = [" · ".join(part for part in parts if part)]
+    called = cost.total_ns - cost.self_ns
+    if called:
+        lines.append(f"this line {units.duration(cost.self_ns)}, called functions {units.duration(called)}")
+    if row.shared:
+        others = ", ".join(str(line) for line in row.shared)
+        lines.append(f"measured together for lines {others}, counted once")
+    if cost.operators:
+        lines.append(_names(cost))
+    lines.append(_state(view, now))
+    return "\n\n".join(lines)
+
+
+def function_hover(view: FunctionView, now: Now) -> str:
+    """Markdown about a function: state, totals, the operators that took most, and where the numbers come from."""
+    lines = [_state(view, now)]
+    if view.failure is not None and view.state in ("failed", "noInputs"):
+        lines.append(_escaped(view.failure.reason))
+    result = view.result
+    if result is not None:
+        lines.append(_totals(result))
+        top = result.costs.operators[:_TOP_OPERATORS]
+        if top:
+            lines.append("\n".join(_table(top)))
+        lines += [f"note: {_escaped(warning)}" for warning in result.costs.warnings[:3]]
+        lines.append(_escaped(result.costs.provenance))
+    return "\n\n".join(lines)
+
+
+def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> str:
+    """A Markdown document about one function. source: its lines of today's text with their numbers."""
+    result = view.result
+    lines = [f"# {_escaped(_name(view))}", "", _state(view, now), ""]
+    if view.failure is not None:
+        lines += [_escaped(view.failure.reason), ""]
+    if result is None:
+        return "\n".join(lines)
+    text = list(source)
+    # Longer than any in the source, which it would end.
+    fence = "`" * max(3, 1 + max((len(run) for _, line in text for run in re.findall("`+", line)), default=0))
+    lines += [_totals(result), "", f"{fence}python"]
+    rows = {row.line: row for row in view.rows}
+    for number, code in text:
+        row = rows.get(number)
+        time_text = units.duration(row.cost.total_ns) if row else ""
+        share = units.share(row.cost.total_ns, whole_ns(result)) if row else ""
+        lines.append(f"{number:>5} {time_text:>9} {share:>5} │ {code}".rstrip())
+    rest = result.costs.unattributed_ns or 0
+    if rest:
+        lines.append(f"{'':>5} {units.duration(rest):>9} {units.share(rest, whole_ns(result)):>5} │ unattributed")
+    lines += [fence, ""]
+    if result.costs.operators:
+        lines += [*_table(result.costs.operators), ""]
+    lines += [f"- note: {_escaped(warning)}" for warning in result.costs.warnings]
+    lines += [f"- {_escaped(result.costs.provenance)}", ""]
+    return "\n".join(lines)
+
+
+def plain(markdown: str) -> str:
+    """The same text for a client that shows no Markdown."""
+    return re.sub(r"\\(.)", r"\1", markdown.replace("**", ""))
+
+
+def _state(view: FunctionView, now: Now) -> str:
+    result = view.result
+    if result is None:
+        return view.state
+    minutes, seconds = divmod(int(result.finished_s + now.utc_offset_s) % 86400, 60)
+    parts = [view.state, f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"]
+    if not view.is_current:
+        parts += [age(now.s - result.finished_s), *view.reasons]
+    parts += [result.device_name, f"inputs: {result.inputs}"]
+    runs = f"{result.repeats} run{'' if result.repeats == 1 else 's'}"
+    parts.append(f"{runs} {units.spread(result.costs.spread_ns, whole_ns(result))}".strip())
+    return " · ".join(_escaped(part) for part in parts)
+
+
+def _totals(result: Result) -> str:
+    parts = [f"**{total_text(result)}** per call"]
+    rest = result.costs.unattributed_ns or 0
+    if rest:
+        parts.append(f"{units.duration(rest)} unattributed")
+    if result.costs.calls is not None and result.costs.calls != result.repeats:
+        parts.append(f"entered {result.costs.calls} times in {result.repeats} calls")
+    return " · ".join(parts)
+
+
+def _table(rows: Iterable[OperatorRow]) -> Iterator[str]:
+    yield "| operator | calls | self | device |"
+    yield "|:--|--:|--:|--:|"
+    for row in rows:
+        device = "–" if row.device_ns is None else units.duration(row.device_ns)
+        name = _escaped(row.name)
+        yield f"| {name} | {units.count(row.calls)} | {units.duration(row.self_host_ns)} | {device} |"
+
+
+def _names(cost: RowCost) -> str:
+    names = [
+        item.name if item.calls == 1 else f"{item.name} ×{units.count(item.calls)}"
+        for item in cost.operators[:_TOP_OPERATORS]
+    ]
+    more = len(cost.operators) - _TOP_OPERATORS
+    return _escaped(", ".join(names)) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(view: FunctionView) -> str:
+    name = view.result.costs.name if view.result is not None else None
+    return name or view.spec.qualname
+
+
+def _device(result: Result) -> str:
+    return "" if result.device_kind == "neuron" else f"{result.device_kind} "
+
+
+def _escaped(text: str) -> str:
+    """Names of operators, files and tensors are text and not markup."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))

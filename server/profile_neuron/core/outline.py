@@ -1,0 +1,313 @@
+"""What a file's text holds: its decorated functions, and what each of them depends on within the file."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, deque
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from profile_neuron.core.discovery import DEFAULT_MODULES, Found, Function, find, spec_of
+from profile_neuron.core.fingerprint import digest, is_idle, write
+from profile_neuron.core.model import Dependency
+from profile_neuron.core.pieces import Piece, parse_pieces
+from profile_neuron.core.statements import BLOCKS, Statement, statements
+from profile_neuron.core.text import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from profile_neuron.core.model import FunctionSpec
+
+
+def outline(
+    text: str, modules: Sequence[str] = DEFAULT_MODULES, package: str = "", before: Outline | None = None
+) -> Outline:
+    """The outline of a text. before: that of an earlier text, of which all pieces that stayed are used again.
+
+    Raises SourceError, with the line, where the text does not parse.
+    """
+    pieces = parse_pieces(text, {} if before is None else {piece.text: piece for piece in before.pieces})
+    return Outline(text, pieces, modules, package)
+
+
+class Outline:
+    """The functions of a text that parses; what is costly is worked out when it is asked for."""
+
+    def __init__(self, text: str, pieces: tuple[Piece, ...], modules: Sequence[str], package: str) -> None:
+        self.text = text
+        self.lines = split_lines(text)
+        self.pieces = pieces
+        offsets = _offsets(pieces)
+        found = find([(piece.body, offset) for piece, offset in zip(pieces, offsets, strict=True)], modules, package)
+        piece_at = dict(zip(offsets, pieces, strict=True))
+        counts: Counter[str] = Counter()
+        functions = []
+        for item in found:
+            if item.mark is not None:
+                spec = spec_of(item, item.mark, self.lines)
+                functions.append(
+                    FunctionOutline(self, spec, counts[spec.qualname], item, piece_at[item.offset], _outer(item, found))
+                )
+                counts[spec.qualname] += 1
+        # In source order.
+        self.functions: tuple[FunctionOutline, ...] = tuple(functions)
+        self._by_name = {(function.spec.qualname, function.occurrence): function for function in functions}
+
+    def function(self, qualname: str, occurrence: int) -> FunctionOutline | None:
+        """A decorated function by its qualified name, and which of several with that name it is."""
+        return self._by_name.get((qualname, occurrence))
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all code of the file."""
+        return digest(code for piece in self.pieces if (code := _known(piece, "code", partial(_code_digest, piece))))
+
+    @cached_property
+    def module_code(self) -> str:
+        """Digest of the code outside of functions that an import runs."""
+        return digest(part for piece in self.pieces for part in _module_code(piece).parts)
+
+    @cached_property
+    def _units(self) -> dict[str, list[_Unit]]:
+        """Functions that are in no other function, by the last part of their name."""
+        units: dict[str, list[_Unit]] = {}
+        counts: Counter[str] = Counter()
+        for piece in self.pieces:
+            for qualname, node in _module_code(piece).functions:
+                name = qualname if not counts[qualname] else f"{qualname} ({counts[qualname] + 1})"
+                counts[qualname] += 1
+                units.setdefault(node.name, []).append(_Unit(name, qualname, node, piece))
+        return units
+
+    @cached_property
+    def _units_of_class(self) -> dict[str, list[_Unit]]:
+        """Special methods, which are called without being named, by the name of their class."""
+        found: dict[str, list[_Unit]] = {}
+        for name, units in self._units.items():
+            if name.startswith("__") and name.endswith("__"):
+                for unit in units:
+                    if "." in unit.qualname:
+                        found.setdefault(unit.qualname.split(".")[-2], []).append(unit)
+        return found
+
+    @cached_property
+    def _module_names(self) -> frozenset[str]:
+        return frozenset(name for piece in self.pieces for name in _module_code(piece).names)
+
+    def dependencies(self, function: FunctionOutline, reached: Iterable[str] = ()) -> tuple[Dependency, ...]:
+        """Functions of the file that a function may depend on, itself left out, sorted by name.
+
+        These are all that it, the module's own code, or one of them mentions by name, and those that a run
+        reached, by their qualified names. More than are needed is harmless; one too few would not be.
+        """
+        names = deque([*function.mentions, *self._module_names])
+        reached_names = {name.split(".<locals>")[0] for name in reached}
+        found: dict[str, _Unit] = {}
+        seen: set[str] = set()
+        waiting = [unit for units in self._units.values() for unit in units if unit.qualname in reached_names]
+        while names or waiting:
+            if waiting:
+                unit = waiting.pop()
+                if unit.name not in found:
+                    found[unit.name] = unit
+                    names += unit.facts.names
+                continue
+            name = names.popleft()
+            if name not in seen:
+                seen.add(name)
+                waiting += self._units.get(name, ())
+                waiting += self._units_of_class.get(name, ())
+        return tuple(
+            Dependency(name, unit.facts.digest)
+            for name, unit in sorted(found.items())
+            if unit.node is not function.unit
+        )
+
+
+class FunctionOutline:
+    """One decorated function in a text."""
+
+    def __init__(
+        self, outline: Outline, spec: FunctionSpec, occurrence: int, found: Found, piece: Piece, outer: Found
+    ) -> None:
+        self.spec = spec
+        # Which of several with the same qualified name, from 0.
+        self.occurrence = occurrence
+        # The function at module or class level that it is, or is in.
+        self.unit = outer.node
+        self._outline = outline
+        self._found = found
+        self._piece = piece
+
+    @property
+    def offset(self) -> int:
+        """Lines of the text before the piece that the lines of statements count from."""
+        return self._found.offset
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of its parameters without default, self of a method included."""
+        given = self._found.node.args
+        positional = [*given.posonlyargs, *given.args]
+        needed = positional[: len(positional) - len(given.defaults)]
+        keyword = [name for name, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is None]
+        return tuple(argument.arg for argument in [*needed, *keyword])
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Its statements; their lines count from offset."""
+        node = self._found.node
+        return _known(self._piece, ("statements", node), lambda: statements(node.body))
+
+    @property
+    def tree(self) -> str:
+        """Digest of all of it and of the function around it, whose variables it may use."""
+        return self._unit_facts.digest
+
+    @property
+    def body(self) -> str:
+        """Digest of its statements, which a new name leaves unchanged."""
+        node = self._found.node
+        return _known(self._piece, ("body", node), lambda: digest(_nested(self.statements)))
+
+    @property
+    def interface(self) -> str:
+        """Digest of its signature, its decorators, and the functions that give its inputs."""
+        node = self._found.node
+        parts: list[str] = []
+        names: set[str] = set()
+        write(node, parts, names, ("body", "name", "returns"))
+        for name in sorted({*names, *self._inputs_names()}):
+            parts += [unit.facts.digest for unit in self._outline._units.get(name, ())]
+        return digest(parts)
+
+    @property
+    def mentions(self) -> set[str]:
+        """Names by which it may reach other functions of the file."""
+        qualname = self.spec.qualname.split(".")
+        return {*self._unit_facts.names, *self._inputs_names(), *qualname[:-1]}
+
+    def same_tree(self, other: FunctionOutline) -> bool:
+        """Whether two texts hold the same function, without working out digests where the piece is the same."""
+        return self._found.node is other._found.node or self.tree == other.tree
+
+    def _inputs_names(self) -> set[str]:
+        """Names by which a worker looks for what the decorator does not give."""
+        parts = self.spec.qualname.replace(".<locals>", "").split(".")
+        return {f"{'_'.join(parts)}_inputs", f"{parts[-1]}_inputs", f"{'_'.join(parts[:-1])}_instance"}
+
+    @property
+    def _unit_facts(self) -> _Facts:
+        return _facts(self._piece, self.unit)
+
+
+class _Facts:
+    """What a tree says and mentions."""
+
+    __slots__ = ("digest", "names")
+
+    def __init__(self, node: ast.AST) -> None:
+        parts: list[str] = []
+        names: set[str] = set()
+        write(node, parts, names)
+        self.digest = digest(parts)
+        self.names = frozenset(names)
+
+
+class _Unit:
+    __slots__ = ("name", "node", "piece", "qualname")
+
+    def __init__(self, name: str, qualname: str, node: Function, piece: Piece) -> None:
+        self.name = name
+        self.qualname = qualname
+        self.node = node
+        self.piece = piece
+
+    @property
+    def facts(self) -> _Facts:
+        return _facts(self.piece, self.node)
+
+
+class _ModuleCode:
+    """The code of a piece that is in no function, and the functions that it leaves out."""
+
+    __slots__ = ("functions", "names", "parts")
+
+    def __init__(self, piece: Piece) -> None:
+        self.parts: list[str] = []
+        self.names: set[str] = set()
+        self.functions: list[tuple[str, Function]] = []
+        self._add(piece.body, "")
+
+    def _add(self, body: Iterable[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, Function):
+                self.functions.append((f"{prefix}{node.name}", node))
+            elif is_idle(node) or _is_main_guard(node):
+                continue
+            elif blocks := [value for name in BLOCKS if isinstance(value := getattr(node, name, None), list) and value]:
+                write(node, self.parts, self.names, BLOCKS)
+                inner = f"{prefix}{node.name}." if isinstance(node, ast.ClassDef) else prefix
+                for number, block in enumerate(blocks):
+                    self.parts.append(f"block {number}")
+                    for item in block:
+                        if isinstance(item, ast.stmt):
+                            self._add([item], inner)
+                        else:
+                            write(item, self.parts, self.names, ("body",))
+                            self._add(item.body, inner)
+                self.parts.append("end")
+            else:
+                write(node, self.parts, self.names)
+
+
+T = TypeVar("T")
+
+
+def _known(piece: Piece, key: object, make: Callable[[], T]) -> T:
+    found = piece.known.get(key)
+    if found is None:
+        found = piece.known[key] = make()
+    return cast("T", found)
+
+
+def _facts(piece: Piece, node: Function) -> _Facts:
+    return _known(piece, node, lambda: _Facts(node))
+
+
+def _module_code(piece: Piece) -> _ModuleCode:
+    return _known(piece, "module code", lambda: _ModuleCode(piece))
+
+
+def _code_digest(piece: Piece) -> str:
+    parts: list[str] = []
+    for node in piece.body:
+        if not is_idle(node):
+            write(node, parts, set())
+    # A piece of comments only says nothing.
+    return digest(parts) if parts else ""
+
+
+def _offsets(pieces: Iterable[Piece]) -> list[int]:
+    return list(accumulate((piece.line_count for piece in pieces), initial=0))[:-1]
+
+
+def _outer(item: Found, found: Sequence[Found]) -> Found:
+    while item.parent is not None:
+        item = found[item.parent]
+    return item
+
+
+def _is_main_guard(node: ast.stmt) -> bool:
+    """Whether a statement runs only where the file is the program, which it never is in a worker."""
+    match node:
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), comparators=[ast.Constant(value="__main__")])):
+            return True
+    return False
+
+
+def _nested(found: Iterable[Statement]) -> Iterator[str]:
+    for statement in found:
+        yield f"{statement.depth} {statement.block} {statement.digest}"

@@ -1,0 +1,198 @@
+"""What there is to show of functions as the short texts of an editor: inlay hints and code lenses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from profile_neuron.core import units
+from profile_neuron.core.model import NO_OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from profile_neuron.core.model import FunctionView, Result, ShownRow
+
+# The server's commands that a lens can call; lsp/commands.py has one function for each.
+Verb = Literal["profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs"]
+
+# A failure's first words are a lens; the rest is in its diagnostic.
+_REASON_WIDTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """The text behind a line."""
+
+    line: int
+    text: str
+    # Which function it belongs to, and which of its rows, by their positions in the views.
+    function: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """A text above the line of the decorator, with what a click on it does."""
+
+    line: int
+    title: str
+    verb: Verb
+    qualname: str
+    occurrence: int
+
+
+@dataclass(frozen=True, slots=True)
+class HintSettings:
+    """Which hints are shown; the defaults are those of the settings."""
+
+    min_share: float = 1.0
+    min_time_ns: int = 1000
+    max_per_function: int = 30
+    show_stale: bool = True
+
+
+def hints(views: Iterable[FunctionView], settings: HintSettings) -> tuple[Hint, ...]:
+    """Hints of all functions, sorted by line, at most one per line.
+
+    Lines of a decorated function inside of another one belong to the inner one where that has numbers.
+    """
+    by_line: dict[int, Hint] = {}
+    # In source order, so that an inner function comes after the one around it.
+    for position, view in enumerate(views):
+        shown = _function_hints(view, position, settings)
+        if view.result is not None and not view.inputs_changed and view.rows:
+            for line in [line for line in by_line if view.spec.def_line <= line <= view.spec.last_line]:
+                del by_line[line]
+        by_line |= {hint.line: hint for hint in shown}
+    return tuple(hint for _, hint in sorted(by_line.items()))
+
+
+def lenses(views: Iterable[FunctionView], now_s: float) -> tuple[Lens, ...]:
+    """Lenses of all functions in source order, at most three for each."""
+    return tuple(
+        Lens(view.spec.decorator_line, title, verb, view.spec.qualname, view.occurrence)
+        for view in views
+        for title, verb in _function_lenses(view, now_s)
+    )
+
+
+def row_text(view: FunctionView, row: ShownRow) -> str:
+    """The hint of one row."""
+    assert view.result is not None
+    time = _with_device(view.result, units.duration(row.cost.total_ns))
+    if not view.is_current:
+        return f"~{time}"
+    share = units.share(row.cost.total_ns, whole_ns(view.result))
+    if row.shared:
+        return " · ".join(part for part in (f"≈{time}", share, "shared") if part)
+    return " · ".join(part for part in (time, share, operator_count(row)) if part)
+
+
+def operator_count(row: ShownRow) -> str:
+    """How many operators a row runs in a call: 1 op, 3 ops; empty for none."""
+    calls = sum(operator.calls for operator in row.cost.operators)
+    if not calls:
+        return ""
+    return f"{units.count(calls)} op{'' if calls == 1 else 's'}"
+
+
+def total_text(result: Result) -> str:
+    """The time of a function, with the device that it is of."""
+    if NO_OPERATORS in result.costs.warnings:
+        return NO_OPERATORS
+    return _with_device(result, units.duration(whole_ns(result)))
+
+
+def whole_ns(result: Result) -> int:
+    """What the lines of a function and the rest of it add up to."""
+    costs = result.costs
+    return (costs.device_ns if costs.device_ns is not None else costs.host_ns) or 0
+
+
+def age(seconds: float) -> str:
+    """How long ago: just now, 3 min ago, 2 h ago, 5 days ago."""
+    for limit, unit_s, unit in ((3600, 60, "min"), (86400, 3600, "h")):
+        if seconds < limit:
+            count = int(seconds // unit_s)
+            return f"{count} {unit} ago" if count else "just now"
+    days = int(seconds // 86400)
+    return f"{days} day{'' if days == 1 else 's'} ago"
+
+
+def failure_title(reason: str) -> str:
+    """The code or the exception that a reason begins with, or its first words."""
+    head = reason.split(":", 1)[0].strip()
+    if " " not in head and head:
+        return head.rpartition(".")[2] or head
+    return reason if len(reason) <= _REASON_WIDTH else f"{reason[: _REASON_WIDTH - 1].rstrip()}…"
+
+
+def _with_device(result: Result, time: str) -> str:
+    return time if result.device_kind == "neuron" else f"{result.device_kind} {time}"
+
+
+def _function_hints(view: FunctionView, position: int, settings: HintSettings) -> list[Hint]:
+    if view.result is None or view.inputs_changed or (not view.is_current and not settings.show_stale):
+        return []
+    whole = whole_ns(view.result)
+    large = [
+        (index, row)
+        for index, row in enumerate(view.rows)
+        if row.cost.total_ns >= settings.min_time_ns and row.cost.total_ns * 100 >= settings.min_share * whole
+    ]
+    large.sort(key=lambda item: -item[1].cost.total_ns)
+    return [Hint(row.line, row_text(view, row), position, index) for index, row in large[: settings.max_per_function]]
+
+
+def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]:
+    result = view.result
+    again: tuple[str, Verb] = ("Profile again", "profileFunction")
+    if view.activity is not None:
+        ahead = view.activity.ahead
+        title = _activity_title(view) if ahead is None else f"Queued ({ahead} ahead)" if ahead else "Queued"
+        return [(title, "showLog"), ("Cancel", "cancel")]
+    match view.state:
+        case "disabled":
+            return []
+        case "untrusted":
+            known: list[tuple[str, Verb]] = [(_result_title(view, now_s), "showReport")] if result else []
+            return [("Trust this workspace to profile", "profileFunction"), *known]
+        case "failed":
+            at = f", line {view.failure_line}" if view.failure_line is not None else ""
+            title = f"Profile failed: {failure_title(view.failure.reason if view.failure else '')}{at}"
+            return [(title, "goToFailure"), ("Show log", "showLog"), ("Retry", "profileFunction")]
+        case "noInputs":
+            return [("No inputs for this function", "goToFailure"), ("Add inputs…", "addInputs")]
+        case "cancelled":
+            last = f" (last: {total_text(result)})" if result else ""
+            return [(f"Cancelled{last}", "showReport" if result else "showLog"), again]
+        case "fresh":
+            return [(_result_title(view, now_s), "showReport"), ("Re-profile", "profileFunction")]
+        case "stale":
+            return [(_result_title(view, now_s), "showReport"), again]
+    return [("Profile on the CPU", "profileFunction")]
+
+
+def _activity_title(view: FunctionView) -> str:
+    assert view.activity is not None
+    match view.activity.phase:
+        case "warm-up" | "capture":
+            number = min(view.activity.done + 1, view.activity.total)
+            return f"Profiling… {number}/{view.activity.total}" if view.activity.total else "Profiling…"
+        case "" | "start":
+            return "Starting…"
+        case "import":
+            return "Importing…"
+        case "inputs":
+            return "Building inputs…"
+    return "Profiling…"
+
+
+def _result_title(view: FunctionView, now_s: float) -> str:
+    result = view.result
+    assert result is not None
+    if view.is_current:
+        return total_text(result)
+    why = "inputs changed" if view.inputs_changed else view.reasons[0] if view.reasons else "older"
+    return f"{total_text(result)} ({why}, {age(now_s - result.finished_s)})"

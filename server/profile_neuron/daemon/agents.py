@@ -1,0 +1,51 @@
+"""The agents that are up: one for each workspace folder, interpreter and environment."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from profile_neuron.daemon.agent_client import AgentClient
+from profile_neuron.daemon.hosts import LocalHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an agent and its warm worker are for."""
+
+    root: str
+    python: str
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+class Agents:
+    """Starts agents when they are first needed and ends them all."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Place, AgentClient] = {}
+
+    async def ready(self, place: Place) -> AgentClient:
+        """The agent for a place. Raises HostError or AgentError where none comes up."""
+        client = self._clients.get(place)
+        if client is None:
+            # A worker holds much memory, so one whose settings were replaced does not stay.
+            await self.end([other for other in self._clients if other.root == place.root])
+            client = self._clients[place] = await AgentClient.start(LocalHost(place.python, place.environment))
+        return client
+
+    async def end(self, places: Iterable[Place]) -> None:
+        """End the agents of some places, with everything that they started."""
+        clients = [client for place in places if (client := self._clients.pop(place, None)) is not None]
+        await asyncio.gather(*(client.close() for client in clients))
+
+    async def end_root(self, root: str) -> None:
+        """End the agents of a workspace folder."""
+        await self.end([place for place in self._clients if place.root == root])
+
+    async def end_all(self) -> None:
+        """End all agents."""
+        await self.end(list(self._clients))

@@ -1,0 +1,256 @@
+"""Open files: their text, what is known of their functions, and what there is to show of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from profile_neuron.core.anchor import anchor, match
+from profile_neuron.core.keys import changes, result_key
+from profile_neuron.core.model import FunctionView
+from profile_neuron.core.outline import outline
+from profile_neuron.core.text import split_lines
+from profile_neuron.daemon.scheduler import FunctionId
+from profile_neuron.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from profile_neuron.core.model import Activity, Failure, FunctionSpec, Result, ShownState
+    from profile_neuron.core.outline import FunctionOutline, Outline
+
+_INPUTS_CHANGED = "signature, decorator or inputs changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the last run of a function ended, where that is no result of today's code."""
+
+    state: ShownState
+    failure: Failure
+    key: str
+    # The text that was run, by which its lines are found again.
+    lines: Sequence[str]
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """One file that an editor shows."""
+
+    path: str
+    # As the client spelled it when it opened the file.
+    uri: str
+    # The workspace folder that it belongs to.
+    root: str
+    # Its dotted package, by which relative imports of the decorator are resolved.
+    package: str
+    text: str
+    version: int
+    # What the editor last wrote to disk.
+    saved_text: str
+    # The last text that parsed, and why today's does not, if so.
+    outline: Outline | None = None
+    error: SourceError | None = None
+    # At opening or at the last save that could start runs.
+    baseline: Outline | None = None
+    # Newest first.
+    results: tuple[Result, ...] = ()
+    outcomes: dict[FunctionId, Outcome] = field(default_factory=dict)
+    # Content of the project modules that results depend on, by path.
+    hashes: dict[str, str] = field(default_factory=dict)
+    circumstances: str = ""
+    # The sentence about a save that no run could be made of, and its line.
+    save_problem: tuple[int | None, str] | None = None
+    _lines: list[str] | None = None
+    _analysed: str | None = None
+    _views: tuple[int, str, tuple[FunctionView, ...]] | None = None
+
+    def replace_text(self, text: str, version: int) -> None:
+        """Take over an edit."""
+        self.text, self.version = text, version
+        self._lines = None
+
+    @property
+    def lines(self) -> list[str]:
+        """Today's text in lines."""
+        if self._lines is None:
+            self._lines = split_lines(self.text)
+        return self._lines
+
+    @property
+    def is_analysed(self) -> bool:
+        return self._analysed == self.text
+
+    def analyse(self, modules: Sequence[str]) -> None:
+        """Bring the outline up to today's text; costs what was edited."""
+        if not self.is_analysed:
+            self.take_analysis(self.text, *analysis(self.text, modules, self.package, self.outline))
+
+    def take_analysis(self, text: str, found: Outline | None, error: SourceError | None) -> None:
+        """Take over an analysis that was made elsewhere, unless the text has moved on."""
+        if text != self.text:
+            return
+        if found is not None:
+            self.outline = found
+            if self.baseline is None:
+                self.baseline = found
+            if self.save_problem is not None and self.save_problem[0] is not None:
+                # It was about text that did not parse.
+                self.save_problem = None
+        self.error = error
+        self._analysed = text
+
+    def forget_analysis(self) -> None:
+        """What decides which functions are decorated has changed."""
+        self._analysed, self.outline, self.baseline = None, None, None
+
+    def views(
+        self, epoch: int, activity: Callable[[FunctionId], Activity | None], state: ShownState | None
+    ) -> tuple[FunctionView, ...]:
+        """What there is to show of each function, in today's lines; kept for as long as text and epoch stay.
+
+        state: one that all functions have where they have no run on, such as untrusted; None for their own.
+        """
+        if self._views is None or self._views[0] != epoch or self._views[1] is not self.text:
+            self._views = (epoch, self.text, _views(self, activity, state))
+        return self._views[2]
+
+    def id_of(self, function: FunctionOutline) -> FunctionId:
+        return FunctionId(self.path, function.spec.qualname, function.occurrence)
+
+    def best_result(self, function: FunctionOutline, found: Outline) -> tuple[Result | None, tuple[str, ...]]:
+        """The result to show of a function, and what of it is not of today's code; a fresh one if there is one."""
+        newest: tuple[Result | None, tuple[str, ...]] = (None, ())
+        for result in self._results_of(function, found):
+            remarks = changes(result, found, function, self.circumstances, self.hashes)
+            if not remarks:
+                return result, ()
+            if newest[0] is None:
+                newest = result, remarks
+        return newest
+
+    def _results_of(self, function: FunctionOutline, found: Outline) -> list[Result]:
+        spec = function.spec
+        own = [
+            result
+            for result in self.results
+            if (result.qualname, result.occurrence) == (spec.qualname, function.occurrence)
+        ]
+        if own:
+            return own
+        # One that was renamed keeps its history: the same statements, under a name that is no longer there.
+        return [
+            result
+            for result in self.results
+            if found.function(result.qualname, result.occurrence) is None and result.body == function.body
+        ]
+
+
+def analysis(
+    text: str, modules: Sequence[str], package: str, before: Outline | None
+) -> tuple[Outline | None, SourceError | None]:
+    """The outline of a text, or why there is none; needs nothing but its arguments, so any thread can make it."""
+    try:
+        return outline(text, modules, package, before), None
+    except SourceError as error:
+        return None, error
+
+
+def _views(
+    file: OpenFile, activity: Callable[[FunctionId], Activity | None], state: ShownState | None
+) -> tuple[FunctionView, ...]:
+    if file.outline is None:
+        return ()
+    found = tuple(_view(file, file.outline, function, activity, state) for function in file.outline.functions)
+    if file.error is None:
+        return found
+    places = match(file.outline.lines, file.lines)
+    return tuple(view for view in (_moved(view, places) for view in found) if view is not None)
+
+
+def _view(
+    file: OpenFile,
+    found: Outline,
+    function: FunctionOutline,
+    activity: Callable[[FunctionId], Activity | None],
+    state: ShownState | None,
+) -> FunctionView:
+    function_id = file.id_of(function)
+    result, remarks = file.best_result(function, found) if file.results else (None, ())
+    inputs_changed = _INPUTS_CHANGED in remarks
+    outcome = file.outcomes.get(function_id)
+    own: ShownState = "none" if result is None else "stale" if remarks else "fresh"
+    if (
+        outcome is not None
+        and own == "fresh"
+        and (outcome.state == "cancelled" or outcome.key != result_key(found, function))
+    ):
+        # The numbers are of this very code, and what was cancelled or failed took nothing from them.
+        outcome = None
+    is_current = result is not None and not remarks and outcome is None
+    on = activity(function_id)
+    if on is not None:
+        shown: ShownState = "queued" if on.ahead is not None else "running"
+    else:
+        shown = state or (outcome.state if outcome is not None else own)
+    return FunctionView(
+        spec=function.spec,
+        occurrence=function.occurrence,
+        state=shown,
+        result=result,
+        is_current=is_current,
+        reasons=remarks or (() if outcome is None else (_AFTER[outcome.state],)),
+        inputs_changed=inputs_changed,
+        rows=anchor(result, function) if result is not None and not inputs_changed else (),
+        activity=on,
+        failure=outcome.failure if outcome is not None else None,
+        failure_line=_failure_line(outcome, file, function.spec) if outcome is not None else None,
+    )
+
+
+# What the marked numbers of an earlier run stand before.
+_AFTER: Mapping[str, str] = {
+    "failed": "before the last run, which failed",
+    "cancelled": "before the last run, which was cancelled",
+    "noInputs": "before the last run, which had no inputs",
+}
+
+
+def _failure_line(outcome: Outcome, file: OpenFile, spec: FunctionSpec) -> int | None:
+    """Where a failure is in today's text; None where its line is another now."""
+    line = next((frame.line for frame in reversed(outcome.failure.frames) if frame.path == file.path), None)
+    if line is None:
+        return spec.def_line
+    place = match(outcome.lines, file.lines).get(line - 1)
+    return None if place is None else place + 1
+
+
+def _moved(view: FunctionView, places: Mapping[int, int]) -> FunctionView | None:
+    """A view in a text that does not parse, by the lines that stayed; None where the function is not there."""
+
+    def moved(line: int) -> int | None:
+        place = places.get(line - 1)
+        return None if place is None else place + 1
+
+    spec = view.spec
+    decorator, def_line = moved(spec.decorator_line), moved(spec.def_line)
+    if decorator is None or def_line is None:
+        return None
+    inside = [moved(line) for line in range(spec.first_line, spec.last_line + 1)]
+    is_edited = None in inside
+    state: ShownState = "stale" if is_edited and view.state == "fresh" else view.state
+    return replace(
+        view,
+        spec=replace(
+            spec,
+            decorator_line=decorator,
+            first_line=inside[0] or decorator,
+            def_line=def_line,
+            last_line=max(line for line in inside if line is not None),
+        ),
+        state=state,
+        is_current=view.is_current and not is_edited,
+        reasons=view.reasons or (("edited since",) if is_edited else ()),
+        rows=tuple(replace(row, line=line) for row in view.rows if (line := moved(row.line)) is not None),
+        failure_line=def_line if view.failure_line == spec.def_line else view.failure_line,
+    )

@@ -1,0 +1,31 @@
+"""Which Python runs the user's code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Where a virtual environment keeps its interpreter.
+_IN_ENVIRONMENT = ("bin/python", "Scripts/python.exe")
+
+
+def interpreter(root: str, setting: str, exists: Callable[[Path], bool] = Path.exists) -> str:
+    """The setting, else the folder's .venv, else the Python that this server runs in.
+
+    A setting may begin with ~ or ${workspaceFolder}; a relative one counts from the folder. A bare name stays one,
+    to be found on the PATH.
+    """
+    if setting:
+        given = setting.replace("${workspaceFolder}", root)
+        if os.sep not in given and "/" not in given and not given.startswith("~"):
+            return given
+        return os.path.join(root, os.path.expanduser(given))  # noqa: PTH111, PTH118 - links are kept as they are
+    for name in _IN_ENVIRONMENT:
+        if exists(Path(root, ".venv", name)):
+            return str(Path(root, ".venv", name))
+    return sys.executable

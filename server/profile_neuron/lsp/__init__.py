@@ -1,0 +1,1 @@
+"""The language server: the daemon in the words of the Language Server Protocol."""

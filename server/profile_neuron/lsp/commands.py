@@ -1,0 +1,197 @@
+"""workspace/executeCommand: what a person can ask for, from a lens or from a palette.
+
+A command takes one argument: a map with the document's uri, and either qualname and occurrence of a function, or
+a line (from 0) or position in it. The form (uri, position) is taken as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+
+from profile_neuron.daemon.scheduler import FunctionId
+from profile_neuron.folders import cache_folder
+from profile_neuron.lsp import from_proto, to_proto
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from profile_neuron.daemon.daemon import Daemon
+    from profile_neuron.daemon.files import OpenFile
+    from profile_neuron.lsp.server import Server
+
+_WHERE = "put the cursor into a function marked @profile_neuron of an open Python file"
+
+
+class Commands:
+    """Each public method is one command, named profileNeuron.server.NAME; a run's ids are the answer."""
+
+    def __init__(self, server: Server, daemon: Daemon) -> None:
+        self._server = server
+        self._daemon = daemon
+
+    def table(self) -> dict[str, Callable[[list[Any]], Awaitable[Any]]]:
+        """Every command by its full name."""
+        found = {
+            "profileFunction": self.profile_function,
+            "profileFile": self.profile_file,
+            "profileAllStale": self.profile_all_stale,
+            "cancel": self.cancel,
+            "cancelAll": self.cancel_all,
+            "clear": self.clear,
+            "toggleInline": self.toggle_inline,
+            "showReport": self.show_report,
+            "showLog": self.show_log,
+            "goToFailure": self.go_to_failure,
+            "addInputs": self.add_inputs,
+        }
+        return {f"{to_proto.COMMAND_PREFIX}{name}": handler for name, handler in found.items()}
+
+    async def profile_function(self, arguments: list[Any]) -> list[str]:
+        """Run the function that is named, or that a position is in."""
+        file, functions = await self._functions(arguments)
+        if file is None or not functions:
+            return []
+        return list(await self._daemon.profile(file.path, functions))
+
+    async def profile_file(self, arguments: list[Any]) -> list[str]:
+        """Run all functions of a file."""
+        file = await self._file(arguments)
+        return list(await self._daemon.profile(file.path, None)) if file is not None else []
+
+    async def profile_all_stale(self, arguments: list[Any]) -> list[str]:
+        """Run what has no result of today's code in all open files."""
+        return list(await self._daemon.profile_all_stale())
+
+    async def cancel(self, arguments: list[Any]) -> None:
+        """End the run of a function, waiting or on."""
+        _, functions = await self._functions(arguments)
+        if functions:
+            self._daemon.cancel(functions)
+
+    async def cancel_all(self, arguments: list[Any]) -> None:
+        """End all runs."""
+        self._daemon.cancel(None)
+
+    async def clear(self, arguments: list[Any]) -> None:
+        """Forget the results of a file."""
+        file = await self._file(arguments)
+        if file is not None:
+            self._daemon.clear(file.path)
+
+    async def toggle_inline(self, arguments: list[Any]) -> None:
+        """Hide or show hints and lenses."""
+        self._daemon.toggle()
+
+    async def show_report(self, arguments: list[Any]) -> None:
+        """Open a document with every line of a function and its operators."""
+        file, functions = await self._functions(arguments)
+        if file is not None and functions:
+            self._show_text(functions[0], "report", "md", self._daemon.report(file, functions[0]))
+
+    async def show_log(self, arguments: list[Any]) -> None:
+        """Open a document with what a function printed in its last run, and how that ended."""
+        _, functions = await self._functions(arguments)
+        if functions:
+            self._show_text(functions[0], "log", "txt", self._daemon.log_of(functions[0]))
+
+    async def go_to_failure(self, arguments: list[Any]) -> None:
+        """Show the line that made a run fail."""
+        file, functions = await self._functions(arguments)
+        if file is None or not functions:
+            return
+        for view in self._daemon.views(file):
+            if (view.spec.qualname, view.occurrence) == functions[0][1:]:
+                line = view.failure_line or view.spec.def_line
+                selection = to_proto.whole_line(line, file.lines, self._server.encoding)
+                reason = view.failure.reason if view.failure is not None else ""
+                self._show(file.uri, selection, f"line {line}: {reason}")
+
+    async def add_inputs(self, arguments: list[Any]) -> None:
+        """Write the beginning of a function that gives the inputs of another, at the end of its file."""
+        file, functions = await self._functions(arguments)
+        if file is None or file.outline is None or not functions:
+            return
+        _, qualname, occurrence = functions[0]
+        function = file.outline.function(qualname, occurrence)
+        if function is None:
+            return
+        names = list(function.parameters)
+        if function.spec.kind.endswith("method") and names[:1] in (["self"], ["cls"]):
+            del names[0]
+        name = f"{qualname.replace('.<locals>', '').replace('.', '_')}_inputs"
+        last = len(file.lines)
+        gap = "\n\n" if not file.lines[-1] else "\n\n\n"
+        text = (
+            f"{gap}def {name}():\n"
+            f'    """What {qualname} is called with when it is profiled."""\n'
+            f'    raise NotImplementedError("return ({", ".join(names)}{"," if len(names) == 1 else ""})")\n'
+        )
+        at = to_proto.end_of_line(last, file.lines, self._server.encoding)
+        if not get_capability(self._server.client_capabilities, "workspace.apply_edit", False):
+            self._server.editor.warn(f"add a function {name} to the file that returns ({', '.join(names)})")
+            return
+        edit = types.WorkspaceEdit(changes={file.uri: [types.TextEdit(types.Range(at, at), text)]})
+        self._server.protocol.send_request(types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit))
+        line = types.Position(last - 1 + text.count("\n") - 1, 0)
+        self._show(file.uri, types.Range(line, line), f"{name} was added at the end of the file")
+
+    async def _file(self, arguments: list[Any]) -> OpenFile | None:
+        document, _ = _about(arguments)
+        file = await self._daemon.analysed(from_proto.path(document) or "")
+        if file is None:
+            self._server.editor.warn(f"no function can be found there; {_WHERE}")
+        return file
+
+    async def _functions(self, arguments: list[Any]) -> tuple[OpenFile | None, tuple[FunctionId, ...]]:
+        """The file and the function that the arguments are about; says so where there is none."""
+        file = await self._file(arguments)
+        if file is None:
+            return None, ()
+        _, about = _about(arguments)
+        match about:
+            case {"qualname": str(qualname)}:
+                occurrence = about.get("occurrence", 0)
+                functions: tuple[FunctionId, ...] = (
+                    FunctionId(file.path, qualname, occurrence if isinstance(occurrence, int) else 0),
+                )
+            case {"line": int(line0)} | {"position": {"line": int(line0)}}:
+                functions = self._daemon.functions_at(file, line0 + 1)
+            case _:
+                functions = ()
+        if not functions:
+            self._server.editor.warn(f"there is no marked function; {_WHERE}")
+        return file, functions
+
+    def _show_text(self, function: FunctionId, kind: str, suffix: str, text: str) -> None:
+        """Open a text of ours as a file of the user's cache folder."""
+        digest = hashlib.sha256("\0".join(map(str, function)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = re.sub(r"[^A-Za-z0-9_.]+", "-", function.qualname)[:60]
+        path = Path(cache_folder("documents"), f"{name}-{kind}-{digest}.{suffix}")
+        path.write_text(text, encoding="utf-8", errors="replace")
+        self._show(to_proto.uri(str(path)), None, f"the {kind} of {function.qualname} is in {path}")
+
+    def _show(self, document: str, selection: types.Range | None, otherwise: str) -> None:
+        """Have the client show a document, or say where it is to one that cannot."""
+        if get_capability(self._server.client_capabilities, "window.show_document.support", False):
+            params = types.ShowDocumentParams(document, take_focus=True, selection=selection)
+            self._server.protocol.send_request(types.WINDOW_SHOW_DOCUMENT, params)
+        else:
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, otherwise))
+
+
+def _about(arguments: list[Any]) -> tuple[str, dict[str, Any]]:
+    """The document and what else is said of a function."""
+    match arguments:
+        case [{"uri": str(document)} as about]:
+            return document, about
+        case [str(document)]:
+            return document, {}
+        case [str(document), dict(position)]:
+            return document, position
+    return "", {}

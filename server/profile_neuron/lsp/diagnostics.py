@@ -1,0 +1,45 @@
+"""textDocument/publishDiagnostics: what runs could not do, at the lines that are to blame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from profile_neuron.lsp import to_proto
+
+if TYPE_CHECKING:
+    from profile_neuron.daemon.daemon import Daemon
+    from profile_neuron.lsp.server import Server
+
+
+class Diagnostics:
+    """Publishes what changed since it was last published, and takes back what is no longer shown."""
+
+    def __init__(self, server: Server, daemon: Daemon, encoding: str) -> None:
+        self._server = server
+        self._daemon = daemon
+        self._encoding = encoding
+        self._published: dict[str, list[types.Diagnostic]] = {}
+
+    async def publish(self) -> None:
+        """Bring all open files up to date."""
+        current: dict[str, list[types.Diagnostic]] = {}
+        for opened in self._daemon.files:
+            if not (opened.outcomes or opened.save_problem or opened.uri in self._published):
+                # Nothing to say, which a large file need not be analysed for.
+                continue
+            file = await self._daemon.analysed(opened.path)
+            if file is not None:
+                current[file.uri] = [
+                    to_proto.diagnostic(finding, file.lines, self._encoding) for finding in self._daemon.findings(file)
+                ]
+        for uri in self._published.keys() - current.keys():
+            self._send(uri, [])
+        for uri, found in current.items():
+            if found != self._published.get(uri, []):
+                self._send(uri, found)
+        self._published = {uri: found for uri, found in current.items() if found}
+
+    def _send(self, uri: str, found: list[types.Diagnostic]) -> None:
+        self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))

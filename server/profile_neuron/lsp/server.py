@@ -1,0 +1,263 @@
+"""The pygls server: which method of the protocol is whose, and the daemon's view of the editor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+
+from profile_neuron import __version__
+from profile_neuron.daemon.daemon import Daemon
+from profile_neuron.lsp import code_lens, from_proto, hover, trust
+from profile_neuron.lsp.commands import Commands
+from profile_neuron.lsp.configuration import Configuration
+from profile_neuron.lsp.diagnostics import Diagnostics
+from profile_neuron.lsp.documents import Documents
+from profile_neuron.lsp.inlay_hint import InlayHints
+from profile_neuron.lsp.progress import RunProgress
+from profile_neuron.lsp.refresh import Refresh
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from profile_neuron.daemon.editor import RunNews
+
+log = logging.getLogger(__name__)
+
+_PYTHON_FILES = types.FileOperationRegistrationOptions(
+    [types.FileOperationFilter(types.FileOperationPattern("**/*.py"), scheme="file")]
+)
+
+
+class Protocol(LanguageServerProtocol):
+    """Leaves texts to lsp/documents.py: pygls would also split lines at form feeds and U+2028, as str does."""
+
+    _server: Server
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        self._server.documents.open(params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
+        self._server.documents.change(params)
+        self._server.refresh.edited()
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        self._server.documents.close(params)
+        self._server.refresh.edited()
+
+
+class Server(LanguageServer):
+    """One client on one pair of streams; its parts are made when the client has said what it can do."""
+
+    documents: Documents
+    hints: InlayHints
+    configuration: Configuration
+    refresh: Refresh
+    run_progress: RunProgress
+    daemon: Daemon
+
+    def __init__(self) -> None:
+        super().__init__(
+            "profile-neuron",
+            __version__,
+            types.TextDocumentSyncKind.Incremental,
+            protocol_cls=Protocol,
+            converter_factory=default_converter,
+        )
+        self.editor = LspEditor(self)
+        self.encoding = "utf-16"
+        self.is_markdown = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, params: types.InitializeParams) -> None:
+        """Take up a client, as initialize describes it."""
+        self.encoding = str(self.protocol.workspace.position_encoding or "utf-16")
+        formats = get_capability(params.capabilities, "text_document.hover.content_format", [])
+        self.is_markdown = types.MarkupKind.Markdown in (formats or [])
+        given: Any = params.initialization_options if isinstance(params.initialization_options, dict) else {}
+        self.daemon = Daemon(self.editor)
+        self.documents = Documents(self.daemon, self.encoding)
+        self.hints = InlayHints(self.daemon, self.encoding, self.is_markdown)
+        self.refresh = Refresh(self, Diagnostics(self, self.daemon, self.encoding).publish)
+        self.run_progress = RunProgress(self)
+        self.daemon.set_roots(from_proto.folders(params))
+        trusted = given.get("trusted")
+        self.daemon.set_trust(trusted if isinstance(trusted, bool) else None)
+        self.configuration = Configuration(self, self.daemon, given.get("settings"))
+        for name, handler in Commands(self, self.daemon).table().items():
+            self._add_command(name, handler)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run a task that this object owns."""
+
+        async def owned() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("%s", name)
+
+        task = asyncio.create_task(owned(), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """End the daemon and all that it started."""
+        if hasattr(self, "daemon"):
+            self.refresh.close()
+            await self.daemon.close()
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """A fault of ours is for the log; a person can do nothing about it in a pop-up."""
+        log.error("%s: %s", getattr(source, "__name__", source), error)
+
+    def _add_command(self, name: str, handler: Any) -> None:
+        async def command(*arguments: Any) -> Any:
+            return await handler(list(arguments))
+
+        self.command(name)(command)
+
+
+class LspEditor:
+    """The daemon's editor in the words of the protocol."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def repaint(self, urgent: bool) -> None:
+        if hasattr(self._server, "refresh"):
+            self._server.refresh.request(urgent)
+
+    def run_started(self, news: RunNews) -> None:
+        self._server.run_progress.started(news)
+
+    def run_progressed(self, news: RunNews) -> None:
+        self._server.run_progress.progressed(news)
+
+    def run_ended(self, news: RunNews, summary: str) -> None:
+        self._server.run_progress.ended(news, summary)
+
+    def ask_trust(self, root: str, names: Sequence[str]) -> None:
+        trust.ask(self._server, self._server.daemon, root, names)
+
+    def log(self, text: str) -> None:
+        self._server.window_log_message(types.LogMessageParams(types.MessageType.Info, text))
+
+    def warn(self, text: str) -> None:
+        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, text))
+
+
+def make_server() -> Server:
+    """A server with every method that it answers."""
+    server = Server()
+
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        server.begin(params)
+
+    @server.feature(types.INITIALIZED)
+    def initialized(_: types.InitializedParams) -> None:
+        server.refresh.open()
+        server.configuration.start()
+
+    @server.feature(types.SHUTDOWN)
+    def shutdown(*_: Any) -> None:
+        # Not waited for: the answer must not take as long as the end of user code may.
+        server.start(server.end(), "end")
+
+    @server.feature(types.EXIT)
+    async def leave(*_: Any) -> None:
+        await server.end()
+
+    @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)
+    def will_save(params: types.WillSaveTextDocumentParams) -> None:
+        server.documents.will_save(params)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
+    def did_save(params: types.DidSaveTextDocumentParams) -> None:
+        server.documents.save(params)
+
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=True))
+    async def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
+        return await server.hints.answer(params)
+
+    @server.feature(types.INLAY_HINT_RESOLVE)
+    async def resolve(hint: types.InlayHint) -> types.InlayHint:
+        return await server.hints.resolve(hint)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    async def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        return await code_lens.answer(server.daemon, params)
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hovered(params: types.HoverParams) -> types.Hover | None:
+        return await hover.answer(server.daemon, params, server.is_markdown)
+
+    @server.feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def cancel(params: types.WorkDoneProgressCancelParams) -> None:
+        server.daemon.cancel_run(str(params.token))
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    def configured(params: types.DidChangeConfigurationParams) -> None:
+        server.configuration.changed(params)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        removed = set(from_proto.paths([folder.uri for folder in params.event.removed]))
+        added = from_proto.paths([folder.uri for folder in params.event.added])
+        server.daemon.set_roots([root for root in server.daemon.roots if root not in removed] + added)
+        server.configuration.pull()
+
+    @server.feature(types.WORKSPACE_DID_RENAME_FILES, _PYTHON_FILES)
+    def renamed(params: types.RenameFilesParams) -> None:
+        server.documents.rename(params)
+
+    @server.feature(trust.NOTIFICATION)
+    def trusted(params: Any) -> None:
+        trust.notified(server.daemon, params)
+
+    return server
+
+
+def serve(reader: BinaryIO, writer: BinaryIO) -> int:
+    """Answer one client until it says exit or its stream ends; gives the exit code."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("pygls").setLevel(logging.WARNING)
+    server = make_server()
+    server.protocol.set_writer(StdoutWriter(writer))
+    stop = Event()
+    # A thread of its own: one that waits for the client's next byte must not keep this process alive.
+    readers = ThreadPoolExecutor(1, thread_name_prefix="client")
+
+    async def run() -> None:
+        try:
+            await run_async(stop, StdinAsyncReader(reader, readers), server.protocol, log, server.report_server_error)
+        finally:
+            await server.end()
+
+    with contextlib.suppress(SystemExit, BrokenPipeError, KeyboardInterrupt):
+        asyncio.run(run())
+    logging.shutdown()
+    return 0 if server.protocol._shutdown else 1
+
+
+def leave(code: int) -> None:
+    """End this process although the thread that reads from the client may still be waiting."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
