@@ -9,7 +9,6 @@ file: the function, the code of the module, the functions that either mentions, 
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.fingerprint import digest
@@ -54,7 +53,9 @@ def changes(
         remarks.append("code outside of functions changed")
     remarks += [f"{name} changed" for name in _changed_functions(result, outline, function)]
     remarks += [
-        f"{PurePath(module.path).name} changed" for module in result.modules if hashes.get(module.path) != module.sha256
+        f"{module.path.rpartition('/')[2]} changed"
+        for module in result.modules
+        if hashes.get(module.path) != module.sha256
     ]
     if result.circumstances != circumstances:
         remarks.append("measured with another interpreter, torch, device or environment")
