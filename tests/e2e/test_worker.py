@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import sysconfig
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,8 +31,6 @@ HEAD = "import torch\nfrom profile_neuron import profile_neuron\n"
 @pytest.fixture
 def model(write: Callable[..., Path]) -> Callable[[str], Path]:
     """Write model.py with the usual imports on lines 1 and 2; the text starts on line 3."""
-    import textwrap
-
     return lambda text, name="model.py": write(name, HEAD + textwrap.dedent(text).lstrip("\n"))
 
 
@@ -482,6 +481,31 @@ def test_a_result_names_the_project_modules_by_the_bytes_that_were_executed(
     path.write_text(path.read_text().replace("import early\n", ""))
     (module,) = profiler.run(path).end.costs.modules  # type: ignore[union-attr]
     assert (module.path, module.sha256) == (str(late), hashlib.sha256(b"Y = 2\n").hexdigest()), "of this run alone"
+
+
+def test_what_another_projects_run_imported_of_this_project_is_executed_anew(
+    write: Callable[..., Path], profiler: Profiler
+) -> None:
+    """The first folder reaches into the second one, whose helpers are plain, in a package, and in a shared one."""
+    reach = "import sys\nsys.path.append({!r})\nimport helper, kit.tool, shared.there\nfrom shared import here\n"
+    show = """
+        @profile_neuron(warmup=0, repeats=1)
+        def f(): print(helper.X, kit.tool.X, shared.there.X)
+        """
+    names = ("helper.py", "kit/__init__.py", "kit/tool.py", "shared/there.py")
+    helpers = [write(f"b/{name}", "X = 1\n") for name in names]
+    write("a/shared/here.py", "")
+    a = write("a/model.py", HEAD + reach.format(str(helpers[0].parent)) + textwrap.dedent(show))
+    b = write(
+        "b/model.py", HEAD + "import helper, kit.tool, shared\nfrom shared import there\n" + textwrap.dedent(show)
+    )
+    assert profiler.run(a, project_roots=(str(a.parent),)).output == ("1 1 1",)
+    for helper in helpers:
+        helper.write_text("X = 2\n")
+    run = profiler.run(b, project_roots=(str(b.parent),))
+    assert run.output == ("2 2 2",)
+    modules = {item.path: item.sha256 for item in run.end.costs.modules}  # type: ignore[union-attr]
+    assert modules == {str(path): hashlib.sha256(b"X = 2\n").hexdigest() for path in helpers}
 
 
 def test_a_result_says_with_what_it_was_made(model: Callable[..., Path], profiler: Profiler) -> None:

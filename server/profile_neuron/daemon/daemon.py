@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from profile_neuron.core.anchor import row_costs
 from profile_neuron.core.findings import Finding, findings, unparsable
+from profile_neuron.core.fingerprint import digest as digest_of
 from profile_neuron.core.hover import Now, function_hover, line_hover, report
 from profile_neuron.core.keys import circumstances, needs_no_run, result_key
 from profile_neuron.core.model import Activity, Failure, Result
@@ -75,6 +76,8 @@ _MAX_AGE_S = 90 * 86400.0
 # An editor may still be writing when it says that it saved.
 _WRITING_S = 0.3
 _WRITING_TRIES = 10
+# Or between the removal of a file and the renaming of the one that takes its place.
+_MISSING_TRIES = 2
 _LOG_LINES = 2000
 
 
@@ -115,6 +118,10 @@ class Daemon:
         self._settings: dict[str, Settings] = {}
         self._scheduler = Scheduler()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        # Functions of saved files that will be run as soon as the saves are gathered, and those that will not,
+        # because a person cancelled them before.
+        self._expected: dict[str, frozenset[FunctionId]] = {}
+        self._unwanted: set[FunctionId] = set()
         self._plans: dict[str, _Plan] = {}
         self._running: RunNews | None = None
         self._cancelled: set[str] = set()
@@ -124,10 +131,12 @@ class Daemon:
         self._closing = False
         # What the client says of trust; None for a client that has no notion of it.
         self._client_trust: bool | None = None
-        self._trust = TrustRecord(state_folder("trust"))
+        self._trust = TrustRecord(_folder(state_folder, "trust"))
         self._answers: dict[str, bool | None] = {}
         self._asked_trust: set[str] = set()
-        self._toolchains = Toolchains(cache_folder("toolchains"))
+        # Saved files of which nothing was run, because nobody had said that it may.
+        self._unsure: set[str] = set()
+        self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._stores: dict[str, Store] = {}
         self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._store_complaints: set[str] = set()
@@ -178,9 +187,10 @@ class Daemon:
         except OSError as error:
             self._editor.warn(f"the answer for {root} cannot be kept ({error}); it holds until the server ends")
         if trusted:
-            for file in self._files.values():
-                if file.root == root and file.baseline is not file.outline:
-                    self._handle(FileSaved(file.path))
+            # What was saved while the question stood.
+            for path in [path for path in self._unsure if self._files[path].root == root]:
+                self._unsure.discard(path)
+                self._handle(FileSaved(path))
         self._repaint(urgent=True)
 
     def opened(self, path: str, uri: str, text: str, version: int) -> None:
@@ -211,11 +221,14 @@ class Daemon:
         settings = self._settings_of(file.root)
         wanted = settings.run_on_save == "always" or (settings.run_on_save == "manual" and manual)
         if settings.enable and wanted:
+            self._expected[path] = self._expected_of(file)
             self._handle(FileSaved(path))
 
     def closed(self, path: str) -> None:
         """A file is no longer shown; a run of it that is on ends by itself, and its result is kept."""
         if self._files.pop(path, None) is not None:
+            self._expected.pop(path, None)
+            self._unsure.discard(path)
             self._handle(FileClosed(path))
 
     def renamed(self, old: str, new: str) -> None:
@@ -254,7 +267,12 @@ class Daemon:
 
     def cancel(self, ids: Iterable[FunctionId] | None) -> None:
         """End the runs of these functions, waiting or on; None means all."""
-        self._handle(CancelAsked(None if ids is None else frozenset(ids)))
+        functions = None if ids is None else frozenset(ids)
+        for path, expected in self._expected.items():
+            cancelled = expected if functions is None else expected & functions
+            self._unwanted |= cancelled
+            self._expected[path] = expected - cancelled
+        self._handle(CancelAsked(functions))
 
     def cancel_run(self, run_id: str) -> None:
         """End one run."""
@@ -440,7 +458,10 @@ class Daemon:
         # Plans of wishes that newer ones replaced.
         waiting = {wish.run_id for wish in self._scheduler.waiting}
         self._plans = {run_id: plan for run_id, plan in self._plans.items() if run_id in waiting}
-        self._repaint(urgent=not isinstance(event, TimerFired))
+        if not isinstance(event, (TimerFired, FileClosed)):
+            # What follows in a moment is shown together with this.
+            goes_on = isinstance(event, (FileChecked, RunEnded)) and self._scheduler.running is not None
+            self._repaint(urgent=not goes_on)
 
     def _timer_fired(self, path: str) -> None:
         self._timers.pop(path, None)
@@ -516,6 +537,9 @@ class Daemon:
                 disk = await asyncio.to_thread(self._look, path, file.root, _module_paths(file.results))
             except FileNotFoundError:
                 problem = (None, f"{path} is not on disk; save it first")
+                if number >= _MISSING_TRIES - 1:
+                    self._take_problem(path, problem)
+                    return None
             except OSError as error:
                 problem = (None, f"{path} cannot be read: {error.strerror or error}")
             except SourceError as error:
@@ -558,6 +582,7 @@ class Daemon:
     async def _check(self, path: str) -> None:
         """Answer a save: find out what of the file has to be run."""
         found = await self._saved_text(path)
+        self._expected.pop(path, None)
         if found is None:
             self._handle(FileChecked(path, ()))
             return
@@ -565,13 +590,31 @@ class Daemon:
         keys = {file.id_of(function): result_key(saved, function) for function in saved.functions}
         needed = [function for function in saved.functions if self._needs_run(file, function, keys)]
         if needed and not self._may_run(file.root):
+            self._unsure.add(path)
             self._ask_trust(file.root, [function.spec.qualname for function in needed])
-            self._handle(FileChecked(path, (), tuple(keys.items())))
-            return
-        needed = self._limited(file, needed)
-        file.baseline = saved
+            needed = []
+        else:
+            chosen = self._limited(file, needed)
+            if len(chosen) < len(needed):
+                name = Path(path).name
+                self._editor.log(f"{len(needed)} functions of {name} have no result; {len(chosen)} of them are run")
+            needed = [function for function in chosen if file.id_of(function) not in self._unwanted]
+            file.baseline = saved
+        self._unwanted.clear()
         wishes = [self._wish(file, disk, saved, function, keys) for function in needed]
-        self._handle(FileChecked(path, tuple(wishes), tuple(keys.items())))
+        self._handle(FileChecked(path, tuple(wishes), tuple((wish, self._wish_key(file, keys[wish])) for wish in keys)))
+
+    def _expected_of(self, file: OpenFile) -> frozenset[FunctionId]:
+        """What a save of a file will most likely run, to be shown at once."""
+        if len(file.text) >= LARGE_TEXT or not self._may_run(file.root):
+            return frozenset()
+        file.analyse(self._settings_of(file.root).decorator_modules)
+        if file.error is not None or file.outline is None:
+            return frozenset()
+        functions = file.outline.functions
+        keys = {file.id_of(function): result_key(file.outline, function) for function in functions}
+        needed = [function for function in functions if self._needs_run(file, function, keys)]
+        return frozenset(file.id_of(function) for function in self._limited(file, needed))
 
     async def _ask(self, path: str, ids: frozenset[FunctionId] | None, stale_only: bool) -> tuple[str, ...]:
         """Answer a person who wants functions to be run; gives the ids of the runs."""
@@ -623,8 +666,6 @@ class Daemon:
             old = None if before is None else before.function(function.spec.qualname, function.occurrence)
             if old is None or not old.same_tree(function):
                 edited.append(function)
-        name = Path(file.path).name
-        self._editor.log(f"{len(needed)} functions of {name} have no result; {min(len(edited), most)} are run")
         return edited[:most]
 
     def _wish(
@@ -632,10 +673,14 @@ class Daemon:
     ) -> Wish:
         function_id = file.id_of(function)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-        digest = hashlib.sha256(disk.source).hexdigest()
+        sha256 = hashlib.sha256(disk.source).hexdigest()
         settings = self._settings_of(file.root)
-        self._plans[run_id] = _Plan(file.path, digest, saved, function, keys[function_id], file.root, settings)
-        return Wish(run_id, function_id, keys[function_id])
+        self._plans[run_id] = _Plan(file.path, sha256, saved, function, keys[function_id], file.root, settings)
+        return Wish(run_id, function_id, self._wish_key(file, keys[function_id]))
+
+    def _wish_key(self, file: OpenFile, key: str) -> str:
+        """What makes two runs the same: the text, and on disk the modules that earlier runs imported."""
+        return digest_of([key, file.circumstances, *(f"{path} {file.hashes[path]}" for path in sorted(file.hashes))])
 
     # Running.
 
@@ -666,6 +711,9 @@ class Daemon:
 
     async def _outcome(self, wish: Wish, plan: _Plan, place: Place) -> RunDone | RunFailed:
         try:
+            if await asyncio.to_thread(self._toolchains.known, place.python) is None:
+                # Packages came or went, and a warm worker would still have the old ones.
+                await self._agents.end([place])
             agent = self._running_agent = await self._agents.ready(place)
             if wish.run_id in self._cancelled:
                 return RunFailed(wish.run_id, "cancelled", Failure("cancelled"))
@@ -720,8 +768,7 @@ class Daemon:
     async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
         """Take over the result of a run; gives how it went in a few words."""
         target = costs.functions[0]
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._toolchains.learn, python, costs.toolchain)
+        await asyncio.to_thread(self._toolchains.learn, python, costs.toolchain)
         if target.state != "fresh":
             failure = Failure(target.reason or "", target.frames)
             self._end_without_result(wish, plan, target.state, failure)
@@ -756,6 +803,8 @@ class Daemon:
         if running is not None and running.function == function:
             return Activity(running.run_id, None, running.phase, running.done, running.total)
         ahead = self._scheduler.ahead_of(function)
+        if ahead is None and function in self._expected.get(function.path, ()):
+            ahead = len(self._scheduler.waiting) + (self._scheduler.running is not None)
         return None if ahead is None else Activity("", ahead)
 
     # Trust.
@@ -830,6 +879,15 @@ class Daemon:
         if text not in self._store_complaints:
             self._store_complaints.add(text)
             self._editor.log(text)
+
+
+def _folder(make: Callable[[str], Path], name: str) -> Path:
+    """A folder of ours; where it cannot be had, one in which nothing can be kept."""
+    try:
+        return make(name)
+    except OSError as error:
+        log.warning("%s cannot be kept: %s", name, error)
+        return Path(os.devnull)
 
 
 def _now() -> Now:

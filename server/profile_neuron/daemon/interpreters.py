@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,13 @@ _IN_ENVIRONMENT = ("bin/python", "Scripts/python.exe")
 def interpreter(root: str, setting: str, exists: Callable[[Path], bool] = Path.exists) -> str:
     """The setting, else the folder's .venv, else the Python that this server runs in.
 
-    A setting may begin with ~ or ${workspaceFolder}; a relative one counts from the folder. A bare name stays one,
-    to be found on the PATH.
+    A setting may begin with ~ or ${workspaceFolder}; a relative one counts from the folder. A bare name
+    is found on the PATH.
     """
     if setting:
         given = setting.replace("${workspaceFolder}", root)
         if os.sep not in given and "/" not in given and not given.startswith("~"):
-            return given
+            return shutil.which(given) or given
         return os.path.join(root, os.path.expanduser(given))  # noqa: PTH111, PTH118 - links are kept as they are
     for name in _IN_ENVIRONMENT:
         if exists(Path(root, ".venv", name)):

@@ -19,9 +19,13 @@ class Toolchains:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # What cannot be kept, until the server ends.
+        self._unkept: dict[str, Toolchain] = {}
 
     def known(self, python: str) -> Toolchain | None:
         """What an interpreter has; None where that is not known, or where packages came or went since."""
+        if python in self._unkept:
+            return self._unkept[python]
         try:
             kept = json.loads(self._file_of(python).read_text(encoding="ascii"))
             toolchain = from_plain(Toolchain, kept["toolchain"])
@@ -32,12 +36,15 @@ class Toolchains:
         return None
 
     def learn(self, python: str, toolchain: Toolchain) -> None:
-        """Keep what a run said. Raises OSError."""
-        kept = {"python": python, "stamp": _stamp(python, toolchain), "toolchain": to_plain(toolchain)}
+        """Keep what a run said; where the disk does not let us, in memory."""
         file = self._file_of(python)
         unfinished = file.with_name(f"{file.name}.{os.getpid()}")
-        unfinished.write_text(json.dumps(kept), encoding="ascii")
-        unfinished.replace(file)
+        try:
+            kept = {"python": python, "stamp": _stamp(python, toolchain), "toolchain": to_plain(toolchain)}
+            unfinished.write_text(json.dumps(kept), encoding="ascii")
+            unfinished.replace(file)
+        except OSError:
+            self._unkept[python] = toolchain
 
     def _file_of(self, python: str) -> Path:
         return self._folder / hashlib.sha256(python.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MERGED_S = 0.25
+# While runs follow each other, their states change faster than anybody reads.
+_UNHURRIED_S = 0.5
 
 _KINDS = {
     types.WORKSPACE_INLAY_HINT_REFRESH: "workspace.inlay_hint.refresh_support",
@@ -26,7 +28,7 @@ _KINDS = {
 
 
 class Refresh:
-    """Sends at once after a quiet time, and then at most once per quarter of a second."""
+    """Sends what is urgent at once after a quiet time, and then at most once per quarter of a second."""
 
     def __init__(self, server: Server, publish: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._server = server
@@ -54,7 +56,7 @@ class Refresh:
             return
         loop = asyncio.get_running_loop()
         earliest_s = self._last_s + _MERGED_S
-        at_s = max(loop.time(), earliest_s) if urgent else max(loop.time(), self._last_s) + _MERGED_S
+        at_s = max(loop.time(), earliest_s) if urgent else max(loop.time(), self._last_s) + _UNHURRIED_S
         if self._timer is not None:
             if self._timer.when() <= at_s:
                 return

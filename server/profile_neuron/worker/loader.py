@@ -29,6 +29,8 @@ class Loader:
 
     def __init__(self) -> None:
         self._project: ProjectFiles | None = None
+        # Modules that were there before the first run: torch may load one of the project by itself.
+        self._earlier: set[str] = set()
         self._finder = _ProjectFinder()
         self._paths: list[str] = []
         # Bytes of each project file as it was executed in this run.
@@ -39,8 +41,7 @@ class Loader:
 
         Raises whatever the user's code raises, SystemExit included.
         """
-        self.release()
-        self._project = project
+        self._release(project)
         self._finder.project = project
         path = Path(request.path)
         place = module_place(path, os.path.exists)
@@ -61,16 +62,28 @@ class Loader:
         finally:
             decorator.on_mark = None
 
-    def release(self) -> None:
-        """Let go of the last run's project modules, so that their memory is free before the new ones load."""
+    def _release(self, project: ProjectFiles) -> None:
+        """Let go of the last run's project modules, and of what earlier runs imported of the new project.
+
+        So their memory is free before the new ones load, and none of them is found in the place of a new one.
+        """
         self.executed.clear()
-        if self._project is not None:
-            # By name: a variable that still held a module here would keep it from the collector.
-            for name in [name for name, module in list(sys.modules.items()) if _belongs_to(module, self._project)]:
-                del sys.modules[name]
-            importlib.invalidate_caches()
-            linecache.clearcache()
-            gc.collect()
+        last, self._project = self._project, project
+        if last is None:
+            self._earlier = set(sys.modules)
+            return
+        # By name: a variable that still held a module here would keep it from the collector.
+        names = [
+            name
+            for name, module in list(sys.modules.items())
+            if _belongs_to(module, last) or (name not in self._earlier and _belongs_to(module, project))
+        ]
+        for name in names:
+            _forget(name)
+        self._earlier.difference_update(names)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        gc.collect()
 
     def _execute(self, name: str, path: Path, source: bytes, is_package: bool) -> ModuleType:
         code = compile(source, str(path), "exec", dont_inherit=True)
@@ -109,6 +122,15 @@ def _module_name(name: str, path: str) -> str:
     if taken or top in sys.stdlib_module_names or name == "__main__" or name.startswith("profile_neuron"):
         return f"profiled_{name.replace('.', '_')}"
     return name
+
+
+def _forget(name: str) -> None:
+    """Remove a module, also from a package that stays, where an import from the package would still find it."""
+    module = sys.modules.pop(name)
+    parent, _, child = name.rpartition(".")
+    names = getattr(sys.modules.get(parent), "__dict__", {})
+    if names.get(child) is module:
+        del names[child]
 
 
 def _belongs_to(module: ModuleType, project: ProjectFiles) -> bool:
