@@ -28,6 +28,7 @@ from profile_neuron.wire.messages import (
     Message,
     ReportDone,
     ReportFailed,
+    ReportRequest,
     RunDone,
     RunFailed,
     RunOutput,
@@ -57,8 +58,9 @@ class Agent:
         self._own_path = own_path
         self._worker: _Worker | None = None
         self._task: asyncio.Task[None] | None = None
-        # The report that is on, if one is.
+        # The report that is on, if one is, and the next one, which has imported what it needs and waits.
         self._reporter: Child | None = None
+        self._next_reporter: Child | None = None
         self._run_id = ""
         self._cancelled = False
 
@@ -94,6 +96,8 @@ class Agent:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if self._next_reporter is not None:
+            await self._next_reporter.end()
 
     async def _run(self, request: RunRequest) -> None:
         folder: Path | None = None
@@ -128,6 +132,7 @@ class Agent:
                 # While the worker was being started there was nothing to end.
                 return _failed(request, "cancelled")
             worker.child.send(request)
+            await self._prepare_report()
             answer = await self._await_answer(worker, request)
             if worker.child.alive:
                 await worker.output_until_end_of(request.run_id, _OUTPUT_S)
@@ -170,11 +175,15 @@ class Agent:
                     log.warning("a %s message came from the worker out of turn", type(message).__name__)
 
     async def _report(self, request: RunRequest, folder: Path) -> RunDone | RunFailed:
-        command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path, str(folder))
-        child = self._reporter = await Child.start(command, cwd=str(folder))
+        await self._prepare_report()
+        child, self._next_reporter = self._next_reporter, None
+        assert child is not None
+        self._reporter = child
         lines: list[str] = []
         output = asyncio.create_task(_collect(child, lines), name="report output")
         try:
+            child.send(ReportRequest(str(folder)))
+            await self._prepare_report()
             while True:
                 message = await asyncio.wait_for(child.receive(), _REPORT_S)
                 match message:
@@ -196,6 +205,13 @@ class Agent:
             await child.end()
             output.cancel()
             child.close_output()
+
+    async def _prepare_report(self) -> None:
+        """Start the next report, if none waits: it imports what it needs while something else is going on."""
+        if self._next_reporter is not None and self._next_reporter.alive:
+            return
+        command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path)
+        self._next_reporter = await Child.start(command, cwd="/")
 
     async def _environment(self) -> None:
         try:
@@ -242,7 +258,7 @@ class Agent:
         if worker is None:
             return ""
         cause = await worker.child.end()
-        orphans = end_orphans([self._reporter.pid] if self._reporter is not None else [])
+        orphans = end_orphans(Child.running)
         await worker.output_end(_OUTPUT_S)
         log.info("worker %d was ended (%s), and %d orphans", worker.child.pid, cause, orphans)
         return cause

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from profile_neuron.errors import HostError
 from profile_neuron.wire.codec import Decoder, encode
@@ -27,6 +27,9 @@ _END_S = 2.0
 
 class Child:
     """One process of ours with a wire on its stdin and stdout, and its output on stderr."""
+
+    # Ids of those that were started and not ended yet, from the moment they exist.
+    running: ClassVar[set[int]] = set()
 
     def __init__(self, process: subprocess.Popen[bytes], stdout: _Pipe, stderr: _Pipe) -> None:
         self._process = process
@@ -53,6 +56,7 @@ class Child:
             )
         except OSError as error:
             raise HostError(f"{command[0]} cannot be started in {cwd}: {error.strerror or error}") from error
+        cls.running.add(process.pid)
         child = cls(process, await _Pipe.open(process.stdout), await _Pipe.open(process.stderr))
         child._write(MAGIC)
         return child
@@ -107,6 +111,7 @@ class Child:
         await asyncio.wait([self._exit], timeout=_END_S)
         self._kill_group()
         code = await self._exit
+        self.running.discard(self._process.pid)
         self._stdout.close()
         assert self._process.stdin is not None
         self._process.stdin.close()

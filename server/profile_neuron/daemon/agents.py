@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from profile_neuron.daemon.agent_client import AgentClient
@@ -12,14 +11,7 @@ from profile_neuron.daemon.hosts import LocalHost
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What an agent and its warm worker are for."""
-
-    root: str
-    python: str
-    environment: tuple[tuple[str, str], ...] = ()
+    from profile_neuron.daemon.interpreters import Place
 
 
 class Agents:
@@ -27,15 +19,18 @@ class Agents:
 
     def __init__(self) -> None:
         self._clients: dict[Place, AgentClient] = {}
+        # A start whose run was cancelled goes on beside the next one.
+        self._lock = asyncio.Lock()
 
     async def ready(self, place: Place) -> AgentClient:
         """The agent for a place. Raises HostError or AgentError where none comes up."""
-        client = self._clients.get(place)
-        if client is None:
-            # A worker holds much memory, so one whose settings were replaced does not stay.
-            await self.end([other for other in self._clients if other.root == place.root])
-            client = self._clients[place] = await AgentClient.start(LocalHost(place.python, place.environment))
-        return client
+        async with self._lock:
+            client = self._clients.get(place)
+            if client is None:
+                # A worker holds much memory, so one whose settings were replaced does not stay.
+                await self.end([other for other in self._clients if other.root == place.root])
+                client = self._clients[place] = await AgentClient.start(LocalHost(place.python, place.environment))
+            return client
 
     async def end(self, places: Iterable[Place]) -> None:
         """End the agents of some places, with everything that they started."""

@@ -7,32 +7,25 @@ Disk and processes are used in tasks and threads, so that whoever asks for a vie
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import json
 import logging
 import os
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from profile_neuron.core.anchor import row_costs
-from profile_neuron.core.findings import Finding, findings, unparsable
-from profile_neuron.core.fingerprint import digest as digest_of
-from profile_neuron.core.hover import Now, function_hover, line_hover, report
+from profile_neuron.core.fingerprint import digest
 from profile_neuron.core.keys import circumstances, needs_no_run, result_key
-from profile_neuron.core.model import Activity, Failure, Result
-from profile_neuron.core.plain import from_plain, to_plain
+from profile_neuron.core.model import Activity, Failure, LineCosts
 from profile_neuron.core.project import module_place, project_root
-from profile_neuron.core.render import HintSettings, hints, lenses, total_text
-from profile_neuron.core.text import decode, split_lines
-from profile_neuron.daemon.agents import Agents, Place
+from profile_neuron.core.render import total_text
+from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
-from profile_neuron.daemon.interpreters import interpreter
+from profile_neuron.daemon.interpreters import Place, interpreter
+from profile_neuron.daemon.permission import Permission
+from profile_neuron.daemon.results import Results, module_paths, result_of
 from profile_neuron.daemon.scheduler import (
     Asked,
     CancelAsked,
@@ -52,32 +45,22 @@ from profile_neuron.daemon.scheduler import (
     Wish,
 )
 from profile_neuron.daemon.settings import Settings
-from profile_neuron.daemon.store import Row, Store
 from profile_neuron.daemon.toolchains import Toolchains
 from profile_neuron.daemon.trust import TrustRecord
-from profile_neuron.errors import AgentError, ProfileNeuronError, SourceError, StoreError
 from profile_neuron.folders import cache_folder, state_folder
-from profile_neuron.wire.messages import Limits, RunDone, RunFailed, RunOutput, RunProgress, RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from profile_neuron.core.model import FunctionView, LineCosts, ShownState, Toolchain
+    from profile_neuron.core.model import FunctionView, ShownState, State, Toolchain
     from profile_neuron.core.outline import FunctionOutline, Outline
-    from profile_neuron.core.render import Hint, Lens
+    from profile_neuron.daemon.runs import Runs
+    from profile_neuron.errors import SourceError
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 # Above this a text is analysed in a thread: a request must not wait for seconds of it.
 LARGE_TEXT = 300_000
-_MAX_AGE_S = 90 * 86400.0
-# An editor may still be writing when it says that it saved.
-_WRITING_S = 0.3
-_WRITING_TRIES = 10
-# Or between the removal of a file and the renaming of the one that takes its place.
-_MISSING_TRIES = 2
 _LOG_LINES = 2000
 
 
@@ -95,13 +78,14 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Disk:
-    """What a look at the disk gave."""
+class _Saved:
+    """The saved text of an open file, with what its results depend on, as all of it was on disk."""
 
-    source: bytes
-    text: str
-    hashes: dict[str, str]
-    toolchain: Toolchain | None
+    file: OpenFile
+    sha256: str
+    outline: Outline
+    # Of all its functions.
+    keys: dict[FunctionId, str]
 
 
 class Daemon:
@@ -124,23 +108,17 @@ class Daemon:
         self._unwanted: set[FunctionId] = set()
         self._plans: dict[str, _Plan] = {}
         self._running: RunNews | None = None
-        self._cancelled: set[str] = set()
-        self._running_agent: Any = None
-        self._agents = Agents()
+        # From the first run on.
+        self._runs: Runs | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
-        # What the client says of trust; None for a client that has no notion of it.
-        self._client_trust: bool | None = None
-        self._trust = TrustRecord(_folder(state_folder, "trust"))
-        self._answers: dict[str, bool | None] = {}
-        self._asked_trust: set[str] = set()
+        self._permission = Permission(TrustRecord(_folder(state_folder, "trust")))
         # Saved files of which nothing was run, because nobody had said that it may.
         self._unsure: set[str] = set()
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
-        self._stores: dict[str, Store] = {}
-        self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._store_complaints: set[str] = set()
-        self._hidden = False
+        self._results = Results(editor.log)
+        # Whether a person wants to see nothing of ours.
+        self.is_hidden = False
         # What functions printed in their last run.
         self._output: dict[FunctionId, list[str]] = {}
 
@@ -150,7 +128,8 @@ class Daemon:
         """The workspace folders, as absolute paths."""
         before, self._roots = self._roots, tuple(roots)
         for gone in set(before) - set(self._roots):
-            self._start(self._agents.end_root(gone), f"end agents of {gone}")
+            if self._runs is not None:
+                self._start(self._runs.agents.end_root(gone), f"end agents of {gone}")
         for file in list(self._files.values()):
             root = self._root_of(file.path)
             if root != file.root:
@@ -161,7 +140,7 @@ class Daemon:
 
     def set_settings(self, root: str, settings: Settings) -> None:
         """The settings of a workspace folder, or with an empty root of files outside of all."""
-        before = self._settings_of(root)
+        before = self.settings_of(root)
         self._settings[root] = settings
         if before == settings:
             return
@@ -174,16 +153,15 @@ class Daemon:
 
     def set_trust(self, trusted: bool | None) -> None:
         """What a client that knows trust says of all folders; None for one that does not know it."""
-        self._client_trust = trusted
+        self._permission.of_client = trusted
         if trusted is False:
             self._handle(CancelAsked(None))
         self._repaint(urgent=True)
 
     def answer_trust(self, root: str, trusted: bool) -> None:
         """The person's answer for a folder, which is kept."""
-        self._answers[root] = trusted
         try:
-            self._trust.keep(root, trusted)
+            self._permission.answer(root, trusted)
         except OSError as error:
             self._editor.warn(f"the answer for {root} cannot be kept ({error}); it holds until the server ends")
         if trusted:
@@ -218,7 +196,7 @@ class Daemon:
         for other in self._files.values():
             if other is not file and path in other.hashes:
                 self._start(self._load(other.path), f"load {other.path}")
-        settings = self._settings_of(file.root)
+        settings = self.settings_of(file.root)
         wanted = settings.run_on_save == "always" or (settings.run_on_save == "manual" and manual)
         if settings.enable and wanted:
             self._expected[path] = self._expected_of(file)
@@ -233,10 +211,10 @@ class Daemon:
 
     def renamed(self, old: str, new: str) -> None:
         """A file got another name; what is known of it goes with it."""
-        store = self._store(self._root_of(new))
+        root = self._root_of(new)
 
         async def move() -> None:
-            await self._in_store_thread(store.rename, old, new)
+            await self._results.rename(old, new, root, self.settings_of(root))
             await self._load(new)
 
         self._start(move(), f"rename {old}")
@@ -252,8 +230,8 @@ class Daemon:
         if file is None:
             self._editor.warn(f"{Path(path).name} is not open; open it first")
             return ()
-        if not self._may_run(file.root):
-            if self._client_trust is False:
+        if not self._permission.granted(file.root):
+            if self._permission.of_client is False:
                 self._editor.warn("this workspace is not trusted, so nothing in it is run; trust it in the editor")
                 return ()
             self.answer_trust(file.root, trusted=True)
@@ -261,7 +239,7 @@ class Daemon:
 
     async def profile_all_stale(self) -> tuple[str, ...]:
         """Run what has no result of today's code in all open files of folders that may be run."""
-        may = [file.path for file in self._files.values() if self._may_run(file.root)]
+        may = [file.path for file in self._files.values() if self._permission.granted(file.root)]
         asked = [await self._ask(path, None, stale_only=True) for path in may]
         return tuple(run_id for ids in asked for run_id in ids)
 
@@ -285,13 +263,12 @@ class Daemon:
         if file is None:
             return
         file.results, file.outcomes, file.save_problem = (), {}, None
-        store = self._store(file.root)
-        self._start(self._in_store_thread(store.remove, path), f"clear {path}")
+        self._start(self._results.remove(path, file.root, self.settings_of(file.root)), f"clear {path}")
         self._repaint(urgent=True)
 
     def toggle(self) -> None:
         """Hide or show all hints and lenses."""
-        self._hidden = not self._hidden
+        self.is_hidden = not self.is_hidden
         self._repaint(urgent=True)
 
     # What there is to show.
@@ -311,7 +288,7 @@ class Daemon:
         """An open file with the outline of its text as it is when this returns; None for one that is not open."""
         while (file := self._files.get(path)) is not None and not file.is_analysed:
             if len(file.text) < LARGE_TEXT:
-                file.analyse(self._settings_of(file.root).decorator_modules)
+                file.analyse(self.settings_of(file.root).decorator_modules)
             else:
                 await self._analyse_aside(file)
         return file
@@ -320,7 +297,7 @@ class Daemon:
         """Analyse a large text in a thread, once however many ask for it."""
         task = self._analyses.get(file.path)
         if task is None:
-            modules = self._settings_of(file.root).decorator_modules
+            modules = self.settings_of(file.root).decorator_modules
 
             async def analyse() -> None:
                 text = file.text
@@ -330,83 +307,20 @@ class Daemon:
             task.add_done_callback(lambda _: self._analyses.pop(file.path, None))
         await asyncio.shield(task)
 
+    def settings_of(self, root: str) -> Settings:
+        """The settings that count for a folder."""
+        return self._settings.get(root) or self._settings.get("") or Settings()
+
+    def output_of(self, function: FunctionId) -> tuple[str, ...]:
+        """Lines that a function printed in its last run."""
+        return tuple(self._output.get(function, ()))
+
     def views(self, file: OpenFile) -> tuple[FunctionView, ...]:
         """Views of the functions of an analysed file, in source order."""
-        if not self._settings_of(file.root).enable:
+        if not self.settings_of(file.root).enable:
             return ()
-        state: ShownState | None = None if self._may_run(file.root) else "untrusted"
+        state: ShownState | None = None if self._permission.granted(file.root) else "untrusted"
         return file.views(self.epoch, self._activity, state)
-
-    def hints(self, file: OpenFile) -> tuple[Hint, ...]:
-        """Inlay hints of an analysed file, sorted by line."""
-        settings = self._settings_of(file.root)
-        if self._hidden or not settings.hints_enable:
-            return ()
-        wanted = HintSettings(
-            settings.hints_min_share,
-            settings.hints_min_time_ns,
-            settings.hints_max_per_function,
-            settings.hints_stale == "mark",
-        )
-        return hints(self.views(file), wanted)
-
-    def lenses(self, file: OpenFile) -> tuple[Lens, ...]:
-        """Code lenses of an analysed file, sorted by line."""
-        if self._hidden or not self._settings_of(file.root).code_lens_enable:
-            return ()
-        return lenses(self.views(file), time.time())
-
-    def findings(self, file: OpenFile) -> tuple[Finding, ...]:
-        """Remarks at lines of an analysed file."""
-        settings = self._settings_of(file.root)
-        if not settings.diagnostics_enable:
-            return ()
-        severities = dict(settings.diagnostics_severity)
-        found = findings(file.path, self.views(file), severities)
-        if file.save_problem is not None:
-            found += unparsable(*file.save_problem, severities)
-        return found
-
-    def hover(self, file: OpenFile, line: int) -> str:
-        """Markdown about a line of an analysed file; empty where there is nothing to say."""
-        inner = [view for view in self.views(file) if view.spec.first_line <= line <= view.spec.last_line]
-        for view in reversed(inner):
-            if view.spec.first_line <= line <= view.spec.def_line:
-                return function_hover(view, _now())
-            for row in view.rows:
-                if row.line == line:
-                    return line_hover(view, row, _now())
-        return ""
-
-    def row_hover(self, file: OpenFile, function: int, row: int) -> str:
-        """Markdown about one row of a function, by their positions in the views."""
-        found = self.views(file)
-        if function >= len(found) or row >= len(found[function].rows):
-            return ""
-        return line_hover(found[function], found[function].rows[row], _now())
-
-    def report(self, file: OpenFile, function: FunctionId) -> str:
-        """A Markdown document about a function of an analysed file; empty where it is not there."""
-        for view in self.views(file):
-            if self._id(file, view) == function:
-                numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
-                return report(view, numbered, _now())
-        return ""
-
-    def log_of(self, function: FunctionId) -> str:
-        """What a function printed in its last run, and how that ended."""
-        lines = list(self._output.get(function, ()))
-        file = self._files.get(function.path)
-        outcome = file.outcomes.get(function) if file is not None else None
-        if outcome is not None:
-            lines += [f"{outcome.state}: {outcome.failure.reason}"]
-            lines += [f"  {frame.path}:{frame.line} {frame.function}: {frame.text}" for frame in outcome.failure.frames]
-        return "\n".join(lines or ["nothing was printed"]) + "\n"
-
-    def functions_at(self, file: OpenFile, line: int) -> tuple[FunctionId, ...]:
-        """The innermost decorated function of an analysed file that a line is in, if any."""
-        inner = [view for view in self.views(file) if view.spec.first_line <= line <= view.spec.last_line]
-        return tuple(self._id(file, view) for view in inner[-1:])
 
     # How it ends.
 
@@ -417,14 +331,12 @@ class Daemon:
         self._closing = True
         for timer in self._timers.values():
             timer.cancel()
-        await self._agents.end_all()
+        if self._runs is not None:
+            await self._runs.agents.end_all()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for store in self._stores.values():
-            with contextlib.suppress(StoreError):
-                await asyncio.get_running_loop().run_in_executor(self._store_thread, store.close)
-        self._store_thread.shutdown(wait=False)
+        await self._results.close()
 
     # The scheduler's shell.
 
@@ -448,9 +360,7 @@ class Daemon:
                     self._running = RunNews(wish.run_id, wish.function)
                     self._start(self._run(wish, self._plans.pop(wish.run_id)), f"run {wish.run_id}")
                 case CancelRun(run_id):
-                    self._cancelled.add(run_id)
-                    if self._running_agent is not None:
-                        self._start(self._running_agent.cancel(run_id), f"cancel {run_id}")
+                    self._start(self._ready_runs().cancel(run_id), f"cancel {run_id}")
                 case Dropped(wish, cancelled):
                     plan = self._plans.pop(wish.run_id, None)
                     if cancelled and plan is not None:
@@ -488,93 +398,71 @@ class Daemon:
     # Reading what is on disk.
 
     async def _load(self, path: str) -> None:
-        """Bring what is known of a file up to the store and the disk."""
+        """Bring what is known of a file up to the store and the disk, and show it."""
         file = self._files.get(path)
-        if file is None:
-            return
-        store = self._store(file.root)
-        rows = await self._in_store_thread(store.load, path) or ()
-        self._answers[file.root] = self._trust.answer(file.root)
-        stored = _results(rows)
-        if file is not self._files.get(path):
-            return
-        known = {result.run_id for result in stored}
-        fresh = tuple(result for result in file.results if result.run_id not in known)
-        file.results = tuple(sorted((*fresh, *stored), key=lambda result: -result.finished_s))
-        hashes, toolchain = await asyncio.to_thread(self._surroundings, file.root, _module_paths(file.results))
-        self._take_surroundings(file, hashes, toolchain)
-        self._repaint(urgent=True)
+        if file is not None:
+            await self._look(file)
+            self._repaint(urgent=True)
 
-    def _surroundings(self, root: str, paths: Iterable[str]) -> tuple[dict[str, str], Toolchain | None]:
-        settings = self._settings_of(root)
-        return _hashes(paths), self._toolchains.known(interpreter(root, settings.interpreter))
+    async def _look(self, file: OpenFile) -> None:
+        """Take over what another server stored, what the person answered, and what lies on disk by now."""
+        stored = await self._results.load(file.path, file.root, self.settings_of(file.root), file.results)
+        self._permission.look_up(file.root)
+        known = {result.run_id for result in stored}
+        unstored = tuple(result for result in file.results if result.run_id not in known)
+        file.results = tuple(sorted((*unstored, *stored), key=lambda result: -result.finished_s))
+        self._take_surroundings(file, *await asyncio.to_thread(self._surroundings, file))
+
+    def _surroundings(self, file: OpenFile) -> tuple[dict[str, str], Toolchain | None]:
+        """What the results of a file depend on outside of it; for a thread, since it reads files."""
+        settings = self.settings_of(file.root)
+        toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
+        return disk.hashes(module_paths(file.results)), toolchain
 
     def _take_surroundings(self, file: OpenFile, hashes: dict[str, str], toolchain: Toolchain | None) -> None:
         file.hashes = hashes
-        file.circumstances = self._circumstances(file, toolchain) if toolchain is not None else ""
+        settings = self.settings_of(file.root)
+        file.circumstances = _circumstances(file.path, file.root, settings, toolchain) if toolchain is not None else ""
 
-    def _circumstances(self, file: OpenFile, toolchain: Toolchain) -> str:
-        settings = self._settings_of(file.root)
-        return circumstances(toolchain, settings.run_env, (self._cwd(file.path, file.root), *self._project(file)))
-
-    def _look(self, path: str, root: str, modules: Iterable[str]) -> _Disk:
-        """Read a file and what its results depend on. Raises OSError or SourceError."""
-        source = Path(path).read_bytes()
-        hashes, toolchain = self._surroundings(root, modules)
-        return _Disk(source, decode(source), hashes, toolchain)
-
-    async def _saved_text(self, path: str) -> tuple[OpenFile, _Disk, Outline] | None:
+    async def _saved_text(self, path: str) -> _Saved | None:
         """The saved text of an open file as it is on disk, with its outline; None where there is nothing to run.
 
         Why there is not is kept with the file.
         """
-        problem: tuple[int | None, str] = (None, "")
-        for number in range(_WRITING_TRIES):
-            file = self._files.get(path)
-            if file is None:
-                return None
-            try:
-                disk = await asyncio.to_thread(self._look, path, file.root, _module_paths(file.results))
-            except FileNotFoundError:
-                problem = (None, f"{path} is not on disk; save it first")
-                if number >= _MISSING_TRIES - 1:
-                    self._take_problem(path, problem)
-                    return None
-            except OSError as error:
-                problem = (None, f"{path} cannot be read: {error.strerror or error}")
-            except SourceError as error:
-                problem = (error.line, str(error))
-            else:
-                if _same_text(disk.text, file.saved_text):
-                    break
-                problem = (None, f"{path} on disk differs from what the editor saved; save it again")
-            if number < _WRITING_TRIES - 1:
-                await asyncio.sleep(_WRITING_S)
-        else:
-            self._take_problem(path, problem)
+        found_file = await disk.settled(
+            path, lambda: None if (file := self._files.get(path)) is None else file.saved_text
+        )
+        if found_file is None:
             return None
+        if isinstance(found_file, disk.Problem):
+            self._take_problem(path, found_file)
+            return None
+        saved = found_file
+        file = self._files.get(path)
+        if file is None:
+            return None
+        await self._look(file)
+        modules = self.settings_of(file.root).decorator_modules
+        arguments = (saved.text, modules, file.package, file.outline)
+        if len(saved.text) < LARGE_TEXT:
+            found, source_error = analysis(*arguments)
+        else:
+            # With the digest of all functions, which the keys need.
+            found, source_error = await asyncio.to_thread(_thorough_analysis, *arguments)
         if file is not self._files.get(path):
             return None
-        modules = self._settings_of(file.root).decorator_modules
-        if len(disk.text) < LARGE_TEXT:
-            found, source_error = analysis(disk.text, modules, file.package, file.outline)
-        else:
-            found, source_error = await asyncio.to_thread(analysis, disk.text, modules, file.package, file.outline)
-            if found is not None:
-                # A key needs the digest of every function, which in a large file takes a while.
-                await asyncio.to_thread(lambda: found.digest)
         if found is None:
-            self._take_problem(path, (source_error.line, str(source_error)) if source_error else (None, ""))
+            self._take_problem(path, disk.Problem(source_error.line if source_error else None, str(source_error)))
             return None
         file.save_problem = None
-        self._take_surroundings(file, disk.hashes, disk.toolchain)
-        return file, disk, found
+        keys = {file.id_of(function): result_key(found, function) for function in found.functions}
+        return _Saved(file, saved.sha256, found, keys)
 
-    def _take_problem(self, path: str, problem: tuple[int | None, str]) -> None:
+    def _take_problem(self, path: str, problem: disk.Problem) -> None:
         file = self._files.get(path)
         if file is not None:
             file.save_problem = problem
-            self._editor.log(problem[1])
+            self._editor.log(problem.text)
             self._repaint(urgent=True)
 
     # Deciding what to run.
@@ -586,12 +474,12 @@ class Daemon:
         if found is None:
             self._handle(FileChecked(path, ()))
             return
-        file, disk, saved = found
-        keys = {file.id_of(function): result_key(saved, function) for function in saved.functions}
-        needed = [function for function in saved.functions if self._needs_run(file, function, keys)]
-        if needed and not self._may_run(file.root):
+        file = found.file
+        needed = [function for function in found.outline.functions if self._needs_run(file, function, found.keys)]
+        if needed and not self._permission.granted(file.root):
             self._unsure.add(path)
-            self._ask_trust(file.root, [function.spec.qualname for function in needed])
+            if self._permission.is_to_be_asked(file.root):
+                self._editor.ask_trust(file.root, [function.spec.qualname for function in needed])
             needed = []
         else:
             chosen = self._limited(file, needed)
@@ -599,16 +487,17 @@ class Daemon:
                 name = Path(path).name
                 self._editor.log(f"{len(needed)} functions of {name} have no result; {len(chosen)} of them are run")
             needed = [function for function in chosen if file.id_of(function) not in self._unwanted]
-            file.baseline = saved
+            file.baseline = found.outline
         self._unwanted.clear()
-        wishes = [self._wish(file, disk, saved, function, keys) for function in needed]
-        self._handle(FileChecked(path, tuple(wishes), tuple((wish, self._wish_key(file, keys[wish])) for wish in keys)))
+        wishes = tuple(self._wish(found, function) for function in needed)
+        keys = tuple((function_id, self._wish_key(file, key)) for function_id, key in found.keys.items())
+        self._handle(FileChecked(path, wishes, keys))
 
     def _expected_of(self, file: OpenFile) -> frozenset[FunctionId]:
         """What a save of a file will most likely run, to be shown at once."""
-        if len(file.text) >= LARGE_TEXT or not self._may_run(file.root):
+        if len(file.text) >= LARGE_TEXT or not self._permission.granted(file.root):
             return frozenset()
-        file.analyse(self._settings_of(file.root).decorator_modules)
+        file.analyse(self.settings_of(file.root).decorator_modules)
         if file.error is not None or file.outline is None:
             return frozenset()
         functions = file.outline.functions
@@ -622,15 +511,14 @@ class Daemon:
         if found is None:
             file = self._files.get(path)
             if file is not None and file.save_problem is not None:
-                self._editor.warn(file.save_problem[1])
+                self._editor.warn(file.save_problem.text)
             return ()
-        file, disk, saved = found
-        keys = {file.id_of(function): result_key(saved, function) for function in saved.functions}
+        file = found.file
         wanted = [
             function
-            for function in saved.functions
+            for function in found.outline.functions
             if (ids is None or file.id_of(function) in ids)
-            and (not stale_only or self._needs_run(file, function, keys))
+            and (not stale_only or self._needs_run(file, function, found.keys))
         ]
         if not wanted and not stale_only:
             name = Path(path).name
@@ -639,9 +527,12 @@ class Daemon:
                 if ids
                 else f"{name} has no function marked @profile_neuron; put the decorator on one"
             )
-        wishes = [self._wish(file, disk, saved, function, keys) for function in wanted]
-        self._handle(Asked(tuple(wishes)))
-        return tuple(wish.run_id for wish in wishes)
+        wishes = tuple(self._wish(found, function) for function in wanted)
+        self._handle(Asked(wishes))
+        # One that is on already is not run twice.
+        on = [*self._scheduler.waiting, *filter(None, [self._scheduler.running])]
+        functions = {wish.function for wish in wishes}
+        return tuple(wish.run_id for wish in on if wish.function in functions)
 
     def _needs_run(self, file: OpenFile, function: FunctionOutline, keys: dict[FunctionId, str]) -> bool:
         function_id = file.id_of(function)
@@ -650,14 +541,12 @@ class Daemon:
         if outcome is not None and outcome.state == "noInputs" and outcome.key == key:
             return False
         return not any(
-            needs_no_run(result, key, file.circumstances, file.hashes)
-            for result in file.results
-            if (result.qualname, result.occurrence) == function_id[1:]
+            needs_no_run(result, key, file.circumstances, file.hashes) for result in file.results_of(function)
         )
 
     def _limited(self, file: OpenFile, needed: list[FunctionOutline]) -> list[FunctionOutline]:
         """All of them if they are few, else those that were edited, and no more than one save may run."""
-        most = self._settings_of(file.root).run_max_per_save
+        most = self.settings_of(file.root).run_max_per_save
         if len(needed) <= most:
             return needed
         before = file.baseline
@@ -668,92 +557,86 @@ class Daemon:
                 edited.append(function)
         return edited[:most]
 
-    def _wish(
-        self, file: OpenFile, disk: _Disk, saved: Outline, function: FunctionOutline, keys: dict[FunctionId, str]
-    ) -> Wish:
+    def _wish(self, saved: _Saved, function: FunctionOutline) -> Wish:
+        file = saved.file
         function_id = file.id_of(function)
+        key = saved.keys[function_id]
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-        sha256 = hashlib.sha256(disk.source).hexdigest()
-        settings = self._settings_of(file.root)
-        self._plans[run_id] = _Plan(file.path, sha256, saved, function, keys[function_id], file.root, settings)
-        return Wish(run_id, function_id, self._wish_key(file, keys[function_id]))
+        settings = self.settings_of(file.root)
+        self._plans[run_id] = _Plan(file.path, saved.sha256, saved.outline, function, key, file.root, settings)
+        return Wish(run_id, function_id, self._wish_key(file, key))
 
     def _wish_key(self, file: OpenFile, key: str) -> str:
         """What makes two runs the same: the text, and on disk the modules that earlier runs imported."""
-        return digest_of([key, file.circumstances, *(f"{path} {file.hashes[path]}" for path in sorted(file.hashes))])
+        return digest([key, file.circumstances, *(f"{path} {file.hashes[path]}" for path in sorted(file.hashes))])
 
     # Running.
 
     async def _run(self, wish: Wish, plan: _Plan) -> None:
         started_s = time.monotonic()
-        news = self._running or RunNews(wish.run_id, wish.function)
+        news = RunNews(wish.run_id, wish.function)
         self._editor.run_started(news)
         self._output[wish.function] = []
         place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
         summary = "cancelled"
         try:
-            end = await self._outcome(wish, plan, place)
-            if isinstance(end, RunDone):
-                summary = await self._take_costs(wish, plan, end.costs, place.python)
+            end = await self._carry_out(wish, plan, place)
+            if isinstance(end, LineCosts) and end.functions[0].state == "fresh":
+                summary = await self._take_costs(wish, plan, end, place.python)
             else:
-                summary = f"{end.state}: {end.failure.reason}"
-                if end.state == "failed" and await asyncio.to_thread(_changed_on_disk, plan):
+                state, failure = _failure(end) if isinstance(end, LineCosts) else end
+                summary = f"{state}: {failure.reason}"
+                if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
                     # A later save was quicker than this run, and asks for its own.
                     self._handle(FileSaved(plan.path))
                 else:
-                    self._end_without_result(wish, plan, end.state, end.failure)
+                    self._end_without_result(wish, plan, state, failure)
+        except Exception as error:
+            log.exception("run %s", wish.run_id)
+            summary = f"failed: profile-neuron itself failed ({error}); its log has the traceback, profile again"
+            self._end_without_result(wish, plan, "failed", Failure(summary.removeprefix("failed: ")))
         finally:
-            self._running, self._running_agent = None, None
-            self._cancelled.discard(wish.run_id)
+            self._running = None
             self._editor.run_ended(news, summary)
             self._editor.log(f"{wish.function.qualname}: {summary} ({time.monotonic() - started_s:.1f} s)")
             self._handle(RunEnded(wish.run_id))
 
-    async def _outcome(self, wish: Wish, plan: _Plan, place: Place) -> RunDone | RunFailed:
-        try:
-            if await asyncio.to_thread(self._toolchains.known, place.python) is None:
-                # Packages came or went, and a warm worker would still have the old ones.
-                await self._agents.end([place])
-            agent = self._running_agent = await self._agents.ready(place)
-            if wish.run_id in self._cancelled:
-                return RunFailed(wish.run_id, "cancelled", Failure("cancelled"))
-            async for message in agent.run(self._request(wish, plan)):
-                match message:
-                    case RunProgress(phase=phase, done=done, total=total):
-                        is_new = self._running is None or self._running.phase != phase
-                        self._running = RunNews(wish.run_id, wish.function, phase, done, total)
-                        self._editor.run_progressed(self._running)
-                        if is_new:
-                            self._repaint(urgent=False)
-                    case RunOutput(text=text):
-                        self._take_output(wish.function, text)
-                    case RunDone() | RunFailed():
-                        return message
-        except AgentError as error:
-            await self._agents.end([place])
-            if wish.run_id in self._cancelled:
-                return RunFailed(wish.run_id, "cancelled", Failure("cancelled"))
-            return RunFailed(wish.run_id, "failed", Failure(str(error)))
-        except ProfileNeuronError as error:
-            return RunFailed(wish.run_id, "failed", Failure(str(error)))
-        raise AssertionError("a run ends with RunDone or RunFailed")
+    async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> LineCosts | tuple[State, Failure]:
+        from profile_neuron.daemon.runs import request_for
 
-    def _request(self, wish: Wish, plan: _Plan) -> RunRequest:
-        spec, settings = plan.function.spec, plan.settings
-        return RunRequest(
-            run_id=wish.run_id,
-            path=plan.path,
-            sha256=plan.sha256,
-            qualname=spec.qualname,
-            first_line=spec.first_line,
-            def_line=spec.def_line,
-            repeats=None,
-            device="cpu",
-            decorator_modules=settings.decorator_modules,
-            project_roots=_project(plan.path, plan.root, settings),
-            cwd=_cwd(plan.path, plan.root, settings),
-            limits=Limits(settings.run_import_timeout_s, settings.run_timeout_s),
+        runs = self._ready_runs()
+        if await asyncio.to_thread(self._toolchains.known, place.python) is None:
+            # Packages came or went, and a warm worker would still have the old ones.
+            await runs.agents.end([place])
+
+        def progress(phase: str, done: int, total: int) -> None:
+            is_new = self._running is None or self._running.phase != phase
+            self._running = RunNews(wish.run_id, wish.function, phase, done, total)
+            self._editor.run_progressed(self._running)
+            if is_new:
+                self._repaint(urgent=False)
+
+        settings = plan.settings
+        request = request_for(
+            wish.run_id,
+            plan.path,
+            plan.sha256,
+            plan.function.spec,
+            settings.decorator_modules,
+            disk.project_folders(plan.path, plan.root, settings),
+            disk.working_folder(plan.path, plan.root, settings),
+            settings.run_import_timeout_s,
+            settings.run_timeout_s,
         )
+        return await runs.run(request, place, progress, lambda text: self._take_output(wish.function, text))
+
+    def _ready_runs(self) -> Runs:
+        # Imported with the first run: the wire costs a start of the server more than anything else of ours.
+        from profile_neuron.daemon.runs import Runs
+
+        if self._runs is None:
+            self._runs = Runs()
+        return self._runs
 
     def _take_output(self, function: FunctionId, text: str) -> None:
         kept = self._output.setdefault(function, [])
@@ -766,20 +649,13 @@ class Daemon:
             self._editor.log(f"{function.qualname} │ … more lines are not shown")
 
     async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
-        """Take over the result of a run; gives how it went in a few words."""
-        target = costs.functions[0]
+        """Take over the result of a run; gives its time as text."""
         await asyncio.to_thread(self._toolchains.learn, python, costs.toolchain)
-        if target.state != "fresh":
-            failure = Failure(target.reason or "", target.frames)
-            self._end_without_result(wish, plan, target.state, failure)
-            return f"{target.state}: {target.reason}"
-        file = self._files.get(plan.path)
-        made_with = circumstances(
-            costs.toolchain,
-            plan.settings.run_env,
-            (_cwd(plan.path, plan.root, plan.settings), *_project(plan.path, plan.root, plan.settings)),
+        made_with = _circumstances(plan.path, plan.root, plan.settings, costs.toolchain)
+        result = result_of(
+            wish.function, wish.run_id, time.time(), plan.key, made_with, plan.function, plan.outline, costs
         )
-        result = _result(wish, plan, costs, made_with)
+        file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:
             file.results = (result, *file.results)
             file.outcomes.pop(wish.function, None)
@@ -787,13 +663,12 @@ class Daemon:
             for module in result.modules:
                 file.hashes.setdefault(module.path, module.sha256)
             for other in self._files.values():
-                if other is not file and other.root == file.root and not other.circumstances:
-                    other.circumstances = self._circumstances(other, costs.toolchain)
-        row = Row(plan.path, *wish.function[1:], result.key, result.finished_s, _encoded(result))
-        self._start(self._in_store_thread(self._store(plan.root).add, row), f"store {wish.run_id}")
+                if other.root == file.root and not other.circumstances:
+                    other.circumstances = _circumstances(other.path, other.root, plan.settings, costs.toolchain)
+        self._start(self._results.add(result, plan.root, plan.settings), f"store {wish.run_id}")
         return total_text(result)
 
-    def _end_without_result(self, wish: Wish, plan: _Plan, state: Any, failure: Failure) -> None:
+    def _end_without_result(self, wish: Wish, plan: _Plan, state: State, failure: Failure) -> None:
         file = self._files.get(plan.path)
         if file is not None:
             file.outcomes[wish.function] = Outcome(state, failure, plan.key, plan.outline.lines)
@@ -807,33 +682,11 @@ class Daemon:
             ahead = len(self._scheduler.waiting) + (self._scheduler.running is not None)
         return None if ahead is None else Activity("", ahead)
 
-    # Trust.
-
-    def _may_run(self, root: str) -> bool:
-        if self._client_trust is not None:
-            return self._client_trust
-        return bool(self._answers.get(root))
-
-    def _ask_trust(self, root: str, names: Sequence[str]) -> None:
-        """Ask once, and only where nobody else decides and no answer is kept."""
-        if self._client_trust is None and self._answers.get(root) is None and root not in self._asked_trust:
-            self._asked_trust.add(root)
-            self._editor.ask_trust(root, names)
-
-    # Folders, settings and the store.
+    # Folders and settings.
 
     def _root_of(self, path: str) -> str:
         holding = [root for root in self._roots if Path(path).is_relative_to(root)]
         return max(holding, key=len) if holding else str(project_root(Path(path), os.path.exists))
-
-    def _settings_of(self, root: str) -> Settings:
-        return self._settings.get(root) or self._settings.get("") or Settings()
-
-    def _cwd(self, path: str, root: str) -> str:
-        return _cwd(path, root, self._settings_of(root))
-
-    def _project(self, file: OpenFile) -> tuple[str, ...]:
-        return _project(file.path, file.root, self._settings_of(file.root))
 
     def _cancel_file(self, path: str) -> None:
         functions = {wish.function for wish in self._scheduler.waiting}
@@ -842,43 +695,6 @@ class Daemon:
         mine = frozenset(function for function in functions if function.path == path)
         if mine:
             self._handle(CancelAsked(mine))
-
-    def _id(self, file: OpenFile, view: FunctionView) -> FunctionId:
-        return FunctionId(file.path, view.spec.qualname, view.occurrence)
-
-    def _store(self, root: str) -> Store:
-        settings = self._settings_of(root)
-        name = hashlib.sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        given = Path(settings.store_directory).expanduser() if settings.store_directory else None
-        if given is not None and given.is_relative_to(root):
-            self._complain(f"{given} lies in the workspace, where no results are kept; using the cache folder")
-            given = None
-        try:
-            if given is None:
-                folder = cache_folder(f"results/{name}")
-            else:
-                folder = given / name
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            self._complain(f"the folder for results cannot be used ({error}); results last until the server ends")
-            folder = Path(os.devnull)
-        known = self._stores.get(str(folder))
-        if known is None:
-            known = self._stores[str(folder)] = Store(folder, settings.store_max_bytes, _MAX_AGE_S)
-        return known
-
-    async def _in_store_thread(self, call: Callable[..., T], *arguments: Any) -> T | None:
-        """Call the store; None, and one complaint, where it cannot be used."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._store_thread, call, *arguments)
-        except StoreError as error:
-            self._complain(str(error))
-            return None
-
-    def _complain(self, text: str) -> None:
-        if text not in self._store_complaints:
-            self._store_complaints.add(text)
-            self._editor.log(text)
 
 
 def _folder(make: Callable[[str], Path], name: str) -> Path:
@@ -890,88 +706,21 @@ def _folder(make: Callable[[str], Path], name: str) -> Path:
         return Path(os.devnull)
 
 
-def _now() -> Now:
-    now_s = time.time()
-    return Now(now_s, time.localtime(now_s).tm_gmtoff)
+def _circumstances(path: str, root: str, settings: Settings, toolchain: Toolchain) -> str:
+    folders = (disk.working_folder(path, root, settings), *disk.project_folders(path, root, settings))
+    return circumstances(toolchain, settings.run_env, folders)
 
 
-def _result(wish: Wish, plan: _Plan, costs: LineCosts, made_with: str) -> Result:
-    target, *_ = costs.functions
-    function = plan.function
-    reached = [item.qualname for item in costs.functions if item.path == plan.path]
-    return Result(
-        path=plan.path,
-        qualname=wish.function.qualname,
-        occurrence=wish.function.occurrence,
-        run_id=wish.run_id,
-        finished_s=time.time(),
-        key=plan.key,
-        circumstances=made_with,
-        tree=function.tree,
-        body=function.body,
-        interface=function.interface,
-        module_code=plan.outline.module_code,
-        functions=plan.outline.dependencies(function, reached),
-        modules=costs.modules,
-        statements=tuple(statement.digest for statement in function.statements),
-        rows=row_costs(target, function),
-        costs=target,
-        device_kind=costs.device_kind,
-        device_name=costs.device_name,
-        repeats=costs.repeats,
-        warmup=costs.warmup,
-        inputs=costs.inputs,
-        toolchain=costs.toolchain,
-    )
+def _failure(costs: LineCosts) -> tuple[State, Failure]:
+    """How a function ended that raised."""
+    target = costs.functions[0]
+    return target.state, Failure(target.reason or "", target.frames)
 
 
-def _encoded(result: Result) -> bytes:
-    return json.dumps(to_plain(result)).encode("ascii")
-
-
-def _results(rows: Iterable[Row]) -> tuple[Result, ...]:
-    """Results of what the store gave; those of another version of this program are left out."""
-    found = []
-    for row in rows:
-        try:
-            # The file may have had another name when it was run.
-            found.append(replace(from_plain(Result, json.loads(row.body)), path=row.path))
-        except (ValueError, TypeError, RecursionError) as error:
-            log.info("a stored result of %s is left out: %s", row.path, error)
-    return tuple(found)
-
-
-def _module_paths(results: Iterable[Result]) -> frozenset[str]:
-    return frozenset(module.path for result in results for module in result.modules)
-
-
-def _hashes(paths: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for path in paths:
-        with contextlib.suppress(OSError):
-            found[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return found
-
-
-def _changed_on_disk(plan: _Plan) -> bool:
-    return _hashes([plan.path]).get(plan.path) != plan.sha256
-
-
-def _same_text(disk: str, editor: str) -> bool:
-    """Whether a file holds what an editor shows: editors keep line ends and the mark at the start for themselves."""
-    return disk == editor or split_lines(disk) == split_lines(editor)
-
-
-def _project(path: str, root: str, settings: Settings) -> tuple[str, ...]:
-    own = str(project_root(Path(path), os.path.exists))
-    given = [str(Path(root, Path(folder).expanduser())) for folder in settings.project_roots]
-    return tuple(dict.fromkeys([own, root, *given]))
-
-
-def _cwd(path: str, root: str, settings: Settings) -> str:
-    match settings.run_cwd:
-        case "workspace":
-            return root
-        case "file":
-            return str(Path(path).parent)
-    return str(Path(root, Path(settings.run_cwd).expanduser()))
+def _thorough_analysis(
+    text: str, modules: Sequence[str], package: str, before: Outline | None
+) -> tuple[Outline | None, SourceError | None]:
+    found, error = analysis(text, modules, package, before)
+    if found is not None:
+        found.digest  # noqa: B018 - worked out when it is asked for
+    return found, error

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from profile_neuron.core.model import Activity, Failure, FunctionSpec, Result, ShownState
     from profile_neuron.core.outline import FunctionOutline, Outline
+    from profile_neuron.daemon.disk import Problem
 
 _INPUTS_CHANGED = "signature, decorator or inputs changed"
 
@@ -53,14 +54,14 @@ class OpenFile:
     error: SourceError | None = None
     # At opening or at the last save that could start runs.
     baseline: Outline | None = None
-    # Newest first.
-    results: tuple[Result, ...] = ()
     outcomes: dict[FunctionId, Outcome] = field(default_factory=dict)
     # Content of the project modules that results depend on, by path.
     hashes: dict[str, str] = field(default_factory=dict)
     circumstances: str = ""
-    # The sentence about a save that no run could be made of, and its line.
-    save_problem: tuple[int | None, str] | None = None
+    # Why no run could be made of the last save.
+    save_problem: Problem | None = None
+    _results: tuple[Result, ...] = ()
+    _results_by_function: dict[tuple[str, int], list[Result]] = field(default_factory=dict)
     _lines: list[str] | None = None
     _analysed: str | None = None
     _views: tuple[int, str, tuple[FunctionView, ...]] | None = None
@@ -69,6 +70,18 @@ class OpenFile:
         """Take over an edit."""
         self.text, self.version = text, version
         self._lines = None
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """What is known from runs of this file, newest first."""
+        return self._results
+
+    @results.setter
+    def results(self, results: tuple[Result, ...]) -> None:
+        self._results = results
+        self._results_by_function = {}
+        for result in results:
+            self._results_by_function.setdefault((result.qualname, result.occurrence), []).append(result)
 
     @property
     def lines(self) -> list[str]:
@@ -94,7 +107,7 @@ class OpenFile:
             self.outline = found
             if self.baseline is None:
                 self.baseline = found
-            if self.save_problem is not None and self.save_problem[0] is not None:
+            if self.save_problem is not None and self.save_problem.line is not None:
                 # It was about text that did not parse.
                 self.save_problem = None
         self.error = error
@@ -120,29 +133,28 @@ class OpenFile:
 
     def best_result(self, function: FunctionOutline, found: Outline) -> tuple[Result | None, tuple[str, ...]]:
         """The result to show of a function, and what of it is not of today's code; a fresh one if there is one."""
-        newest: tuple[Result | None, tuple[str, ...]] = (None, ())
-        for result in self._results_of(function, found):
-            remarks = changes(result, found, function, self.circumstances, self.hashes)
-            if not remarks:
+        results = self._results_of(function, found)
+        for result in results:
+            # Of many results few are of this tree, and the rest of what they depend on is costlier to compare.
+            if result.tree == function.tree and not self._changes(result, found, function):
                 return result, ()
-            if newest[0] is None:
-                newest = result, remarks
-        return newest
+        return (results[0], self._changes(results[0], found, function)) if results else (None, ())
+
+    def results_of(self, function: FunctionOutline) -> list[Result]:
+        """Results of a function under its name, newest first."""
+        return self._results_by_function.get((function.spec.qualname, function.occurrence), [])
+
+    def _changes(self, result: Result, found: Outline, function: FunctionOutline) -> tuple[str, ...]:
+        return changes(result, found, function, self.circumstances, self.hashes)
 
     def _results_of(self, function: FunctionOutline, found: Outline) -> list[Result]:
-        spec = function.spec
-        own = [
-            result
-            for result in self.results
-            if (result.qualname, result.occurrence) == (spec.qualname, function.occurrence)
-        ]
-        if own:
-            return own
         # One that was renamed keeps its history: the same statements, under a name that is no longer there.
-        return [
+        return self.results_of(function) or [
             result
-            for result in self.results
-            if found.function(result.qualname, result.occurrence) is None and result.body == function.body
+            for name, results in self._results_by_function.items()
+            if found.function(*name) is None
+            for result in results
+            if result.body == function.body
         ]
 
 

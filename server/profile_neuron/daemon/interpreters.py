@@ -1,10 +1,11 @@
-"""Which Python runs the user's code."""
+"""Which Python runs the user's code, and with what."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 
 # Where a virtual environment keeps its interpreter.
 _IN_ENVIRONMENT = ("bin/python", "Scripts/python.exe")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an agent and its warm worker are for; another place needs another agent."""
+
+    root: str
+    python: str
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 def interpreter(root: str, setting: str, exists: Callable[[Path], bool] = Path.exists) -> str:

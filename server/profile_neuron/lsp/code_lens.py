@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from profile_neuron.daemon.screen import Screen
 from profile_neuron.lsp import from_proto, to_proto
 
 if TYPE_CHECKING:
@@ -17,4 +18,4 @@ async def answer(daemon: Daemon, params: types.CodeLensParams) -> list[types.Cod
     file = await daemon.analysed(from_proto.path(params.text_document.uri) or "")
     if file is None:
         return []
-    return [to_proto.code_lens(lens, file.uri) for lens in daemon.lenses(file)]
+    return [to_proto.code_lens(lens, file.uri) for lens in Screen(daemon).lenses(file)]

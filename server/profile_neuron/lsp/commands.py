@@ -15,6 +15,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from profile_neuron.daemon.scheduler import FunctionId
+from profile_neuron.daemon.screen import Screen
 from profile_neuron.folders import cache_folder
 from profile_neuron.lsp import from_proto, to_proto
 
@@ -34,6 +35,7 @@ class Commands:
     def __init__(self, server: Server, daemon: Daemon) -> None:
         self._server = server
         self._daemon = daemon
+        self._screen = Screen(daemon)
 
     def table(self) -> dict[str, Callable[[list[Any]], Awaitable[Any]]]:
         """Every command by its full name."""
@@ -92,13 +94,13 @@ class Commands:
         """Open a document with every line of a function and its operators."""
         file, functions = await self._functions(arguments)
         if file is not None and functions:
-            self._show_text(functions[0], "report", "md", self._daemon.report(file, functions[0]))
+            self._show_text(functions[0], "report", "md", self._screen.report(file, functions[0]))
 
     async def show_log(self, arguments: list[Any]) -> None:
         """Open a document with what a function printed in its last run, and how that ended."""
         _, functions = await self._functions(arguments)
         if functions:
-            self._show_text(functions[0], "log", "txt", self._daemon.log_of(functions[0]))
+            self._show_text(functions[0], "log", "txt", self._screen.log_of(functions[0]))
 
     async def go_to_failure(self, arguments: list[Any]) -> None:
         """Show the line that made a run fail."""
@@ -161,7 +163,7 @@ class Commands:
                     FunctionId(file.path, qualname, occurrence if isinstance(occurrence, int) else 0),
                 )
             case {"line": int(line0)} | {"position": {"line": int(line0)}}:
-                functions = self._daemon.functions_at(file, line0 + 1)
+                functions = self._screen.functions_at(file, line0 + 1)
             case _:
                 functions = ()
         if not functions:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from profile_neuron.daemon.screen import Screen
 from profile_neuron.lsp import to_proto
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class Diagnostics:
     def __init__(self, server: Server, daemon: Daemon, encoding: str) -> None:
         self._server = server
         self._daemon = daemon
+        self._screen = Screen(daemon)
         self._encoding = encoding
         self._published: dict[str, list[types.Diagnostic]] = {}
 
@@ -32,7 +34,7 @@ class Diagnostics:
             file = await self._daemon.analysed(opened.path)
             if file is not None:
                 current[file.uri] = [
-                    to_proto.diagnostic(finding, file.lines, self._encoding) for finding in self._daemon.findings(file)
+                    to_proto.diagnostic(finding, file.lines, self._encoding) for finding in self._screen.findings(file)
                 ]
         for uri in self._published.keys() - current.keys():
             self._send(uri, [])

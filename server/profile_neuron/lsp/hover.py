@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from profile_neuron.daemon.screen import Screen
 from profile_neuron.lsp import from_proto, to_proto
 
 if TYPE_CHECKING:
@@ -17,5 +18,5 @@ async def answer(daemon: Daemon, params: types.HoverParams, is_markdown: bool) -
     file = await daemon.analysed(from_proto.path(params.text_document.uri) or "")
     if file is None:
         return None
-    text = daemon.hover(file, from_proto.line(params.position))
+    text = Screen(daemon).hover(file, from_proto.line(params.position))
     return types.Hover(to_proto.markup(text, is_markdown)) if text else None

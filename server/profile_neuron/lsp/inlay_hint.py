@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from profile_neuron.daemon.screen import Screen
 from profile_neuron.lsp import from_proto, to_proto
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ class InlayHints:
 
     def __init__(self, daemon: Daemon, encoding: str, is_markdown: bool) -> None:
         self._daemon = daemon
+        self._screen = Screen(daemon)
         self._encoding = encoding
         self._is_markdown = is_markdown
         # By path: for which state and text, the hints, and their positions for the search.
@@ -31,7 +33,7 @@ class InlayHints:
         made = self._made.get(file.path)
         if made is None or made[0] != self._daemon.epoch or made[1] is not file.text:
             found = [
-                to_proto.inlay_hint(hint, file.lines, file.uri, self._encoding) for hint in self._daemon.hints(file)
+                to_proto.inlay_hint(hint, file.lines, file.uri, self._encoding) for hint in self._screen.hints(file)
             ]
             positions = [(hint.position.line, hint.position.character) for hint in found]
             made = self._made[file.path] = (self._daemon.epoch, file.text, found, positions)
@@ -45,7 +47,7 @@ class InlayHints:
         match hint.data:
             case [str(document), int(line)]:
                 file = await self._daemon.analysed(from_proto.path(document) or "")
-                if file is not None and (text := self._daemon.hover(file, line)):
+                if file is not None and (text := self._screen.hover(file, line)):
                     hint.tooltip = to_proto.markup(text, self._is_markdown)
                     about = {"uri": document, "line": line - 1}
                     command = types.Command(

@@ -152,6 +152,13 @@ class RunFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """Names the capture to a report that waits; it answers once and ends."""
+
+    run_folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportFailed:
     """The report could not make a result of a run folder."""
 
@@ -177,6 +184,7 @@ Message = (
     | Captured
     | RunDone
     | RunFailed
+    | ReportRequest
     | ReportDone
     | ReportFailed
 )

@@ -17,7 +17,7 @@ from profile_neuron.core.project import module_place
 from profile_neuron.worker.marks import Marks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from types import CodeType, ModuleType
 
     from profile_neuron.core.project import ProjectFiles
@@ -29,7 +29,7 @@ class Loader:
 
     def __init__(self) -> None:
         self._project: ProjectFiles | None = None
-        # Modules that were there before the first run: torch may load one of the project by itself.
+        # Names of modules from before the first run: torch itself may load one that lies in a project.
         self._earlier: set[str] = set()
         self._finder = _ProjectFinder()
         self._paths: list[str] = []
@@ -41,11 +41,11 @@ class Loader:
 
         Raises whatever the user's code raises, SystemExit included.
         """
-        self._release(project)
-        self._finder.project = project
         path = Path(request.path)
         place = module_place(path, os.path.exists)
+        self._finder.project = project
         self._set_path([place.import_root, *request.project_roots])
+        self._release(project)
         sys.argv = [request.path]
         marks = Marks(request.path)
         decorator.on_mark = marks.add
@@ -63,25 +63,28 @@ class Loader:
             decorator.on_mark = None
 
     def _release(self, project: ProjectFiles) -> None:
-        """Let go of the last run's project modules, and of what earlier runs imported of the new project.
+        """Let go of the last run's project modules, and of what earlier runs left in the new project's place.
 
-        So their memory is free before the new ones load, and none of them is found in the place of a new one.
+        So their memory is free before the new ones load, and no import finds an old one.
         """
         self.executed.clear()
+        importlib.invalidate_caches()
         last, self._project = self._project, project
         if last is None:
             self._earlier = set(sys.modules)
             return
+        later = set(sys.modules) - self._earlier
+        # Such a module may be another file, or one of the project's by another spelling of its path.
+        replaced = {name for name in later if _is_found_in(project, name)}
         # By name: a variable that still held a module here would keep it from the collector.
-        names = [
+        names = {
             name
             for name, module in list(sys.modules.items())
-            if _belongs_to(module, last) or (name not in self._earlier and _belongs_to(module, project))
-        ]
-        for name in names:
-            _forget(name)
-        self._earlier.difference_update(names)
-        importlib.invalidate_caches()
+            if _belongs_to(module, last)
+            or (name in later and (_belongs_to(module, project) or name.partition(".")[0] in replaced))
+        }
+        _forget(names)
+        self._earlier -= names
         linecache.clearcache()
         gc.collect()
 
@@ -124,13 +127,23 @@ def _module_name(name: str, path: str) -> str:
     return name
 
 
-def _forget(name: str) -> None:
-    """Remove a module, also from a package that stays, where an import from the package would still find it."""
-    module = sys.modules.pop(name)
-    parent, _, child = name.rpartition(".")
-    names = getattr(sys.modules.get(parent), "__dict__", {})
-    if names.get(child) is module:
-        del names[child]
+def _forget(names: Collection[str]) -> None:
+    """Remove modules, also from packages that stay, where an import from the package would still find them."""
+    for name in names:
+        parent, _, child = name.rpartition(".")
+        module = sys.modules.pop(name, None)
+        attributes = getattr(sys.modules.get(parent), "__dict__", None) if parent not in names else None
+        if isinstance(attributes, dict) and attributes.get(child) is module:
+            del attributes[child]
+
+
+def _is_found_in(project: ProjectFiles, name: str) -> bool:
+    """Whether an import of this top-level name would find a file, or a part of a package, of the project."""
+    spec = importlib.machinery.PathFinder.find_spec(name) if "." not in name else None
+    if spec is None:
+        return False
+    places = [spec.origin] if spec.origin else [f"{folder}/." for folder in spec.submodule_search_locations or ()]
+    return any(place in project for place in places)
 
 
 def _belongs_to(module: ModuleType, project: ProjectFiles) -> bool:

@@ -1,0 +1,104 @@
+"""What an editor's requests are answered with, from what the daemon has in memory."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from profile_neuron.core.findings import Finding, findings, unparsable
+from profile_neuron.core.hover import Now, function_hover, line_hover, report
+from profile_neuron.core.render import HintSettings, hints, lenses
+from profile_neuron.daemon.scheduler import FunctionId
+
+if TYPE_CHECKING:
+    from profile_neuron.core.model import FunctionView
+    from profile_neuron.core.render import Hint, Lens
+    from profile_neuron.daemon.daemon import Daemon
+    from profile_neuron.daemon.files import OpenFile
+
+
+class Screen:
+    """Every method is about an open file that is analysed."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def hints(self, file: OpenFile) -> tuple[Hint, ...]:
+        """Inlay hints of an analysed file, sorted by line."""
+        settings = self._daemon.settings_of(file.root)
+        if self._daemon.is_hidden or not settings.hints_enable:
+            return ()
+        wanted = HintSettings(
+            settings.hints_min_share,
+            settings.hints_min_time_ns,
+            settings.hints_max_per_function,
+            settings.hints_stale == "mark",
+        )
+        return hints(self._daemon.views(file), wanted)
+
+    def lenses(self, file: OpenFile) -> tuple[Lens, ...]:
+        """Code lenses of an analysed file, sorted by line."""
+        if self._daemon.is_hidden or not self._daemon.settings_of(file.root).code_lens_enable:
+            return ()
+        return lenses(self._daemon.views(file), time.time())
+
+    def findings(self, file: OpenFile) -> tuple[Finding, ...]:
+        """Remarks at lines of an analysed file."""
+        settings = self._daemon.settings_of(file.root)
+        if not settings.diagnostics_enable:
+            return ()
+        severities = dict(settings.diagnostics_severity)
+        found = findings(file.path, self._daemon.views(file), severities)
+        if file.save_problem is not None:
+            found += unparsable(file.save_problem.line, file.save_problem.text, severities)
+        return found
+
+    def hover(self, file: OpenFile, line: int) -> str:
+        """Markdown about a line of an analysed file; empty where there is nothing to say."""
+        inner = [view for view in self._daemon.views(file) if view.spec.first_line <= line <= view.spec.last_line]
+        for view in reversed(inner):
+            if view.spec.first_line <= line <= view.spec.def_line:
+                return function_hover(view, _now())
+            for row in view.rows:
+                if row.line == line:
+                    return line_hover(view, row, _now())
+        return ""
+
+    def row_hover(self, file: OpenFile, function: int, row: int) -> str:
+        """Markdown about one row of a function, by their positions in the views."""
+        found = self._daemon.views(file)
+        if function >= len(found) or row >= len(found[function].rows):
+            return ""
+        return line_hover(found[function], found[function].rows[row], _now())
+
+    def report(self, file: OpenFile, function: FunctionId) -> str:
+        """A Markdown document about a function of an analysed file; empty where it is not there."""
+        for view in self._daemon.views(file):
+            if _id(file, view) == function:
+                numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
+                return report(view, numbered, _now())
+        return ""
+
+    def log_of(self, function: FunctionId) -> str:
+        """What a function printed in its last run, and how that ended."""
+        lines = list(self._daemon.output_of(function))
+        file = self._daemon.file(function.path)
+        outcome = file.outcomes.get(function) if file is not None else None
+        if outcome is not None:
+            lines += [f"{outcome.state}: {outcome.failure.reason}"]
+            lines += [f"  {frame.path}:{frame.line} {frame.function}: {frame.text}" for frame in outcome.failure.frames]
+        return "\n".join(lines or ["nothing was printed"]) + "\n"
+
+    def functions_at(self, file: OpenFile, line: int) -> tuple[FunctionId, ...]:
+        """The innermost decorated function of an analysed file that a line is in, if any."""
+        inner = [view for view in self._daemon.views(file) if view.spec.first_line <= line <= view.spec.last_line]
+        return tuple(_id(file, view) for view in inner[-1:])
+
+
+def _id(file: OpenFile, view: FunctionView) -> FunctionId:
+    return FunctionId(file.path, view.spec.qualname, view.occurrence)
+
+
+def _now() -> Now:
+    now_s = time.time()
+    return Now(now_s, time.localtime(now_s).tm_gmtoff)
