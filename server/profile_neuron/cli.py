@@ -13,7 +13,6 @@ import stat
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -486,6 +485,8 @@ async def _environment(python: str) -> Environment:
 
 
 def _version(distribution: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -6,12 +6,14 @@ Production code imports this module, so it loads nothing but the standard librar
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+# In place of typing's own, whose import costs more than all of this module.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar, overload
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 DEFAULT_WARMUP = 3
 DEFAULT_REPEATS = 5
@@ -48,19 +50,23 @@ class Options:
 on_mark: Callable[[Any, Options, Any], None] | None = None
 
 
-@overload
-def profile_neuron(fn: T, /) -> T: ...
-@overload
-def profile_neuron(
-    *,
-    inputs: Callable[[], object] | Mapping[str, Callable[[], object]] | None = None,
-    instance: Callable[[], object] | None = None,
-    warmup: int = DEFAULT_WARMUP,
-    repeats: int = DEFAULT_REPEATS,
-    fresh: bool = False,
-    grad: bool = True,
-    name: str | None = None,
-) -> Callable[[T], T]: ...
+if TYPE_CHECKING:
+
+    @overload
+    def profile_neuron(fn: T, /) -> T: ...
+    @overload
+    def profile_neuron(
+        *,
+        inputs: Callable[[], object] | Mapping[str, Callable[[], object]] | None = None,
+        instance: Callable[[], object] | None = None,
+        warmup: int = DEFAULT_WARMUP,
+        repeats: int = DEFAULT_REPEATS,
+        fresh: bool = False,
+        grad: bool = True,
+        name: str | None = None,
+    ) -> Callable[[T], T]: ...
+
+
 def profile_neuron(
     fn: Any = _MISSING,
     /,

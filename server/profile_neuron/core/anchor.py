@@ -44,7 +44,14 @@ def anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
     A row is left out if one of its statements is another now. Rows that came together on a line are summed;
     one that was parted stands on all of its lines, as a figure that they share.
     """
+    shown = function.keep(("rows of", result.run_id), lambda: _anchor(result, function))
+    return tuple(_moved(row, function.offset) for row in shown) if function.offset else shown
+
+
+def _anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
+    """The rows with lines that count from the function's offset, which an edit elsewhere leaves as they are."""
     found = function.statements
+    def_line = function.spec.def_line - function.offset
     row_of: dict[int, Row | None] = {index: row for row in rows(found) for index in row}
     place = match(result.statements, [statement.digest for statement in found])
     place[_HEADER], row_of[_HEADER] = _HEADER, None
@@ -55,7 +62,7 @@ def anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
         if None in indices:
             continue
         there = [row_of[index] for index in indices if index is not None]
-        lines = sorted({function.spec.def_line if row is None else row.line + function.offset for row in there})
+        lines = sorted({def_line if row is None else row.line for row in there})
         if len(lines) > 1:
             shown += [ShownRow(line, cost, tuple(lines)) for line in lines]
             continue
@@ -63,11 +70,14 @@ def anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
     # A statement without costs of its own may have come to the line of one that has.
     unchanged = set(place.values())
     for row in rows(found):
-        line = row.line + function.offset
-        if line in together and not unchanged.issuperset(row):
-            del together[line]
+        if row.line in together and not unchanged.issuperset(row):
+            del together[row.line]
     shown += [ShownRow(line, _sum(costs[0].start, costs[-1].stop, costs)) for line, costs in together.items()]
     return tuple(sorted(shown, key=lambda row: row.line))
+
+
+def _moved(row: ShownRow, offset: int) -> ShownRow:
+    return ShownRow(row.line + offset, row.cost, tuple(line + offset for line in row.shared))
 
 
 def match(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter, deque
+from collections import Counter
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from profile_neuron.core.model import FunctionSpec
+
+
+T = TypeVar("T")
 
 
 def outline(
@@ -67,7 +70,7 @@ class Outline:
     @cached_property
     def module_code(self) -> str:
         """Digest of the code outside of functions that an import runs."""
-        return digest(part for piece in self.pieces for part in _module_code(piece).parts)
+        return digest(code.digest for piece in self.pieces if (code := _module_code(piece)).parts)
 
     @cached_property
     def _units(self) -> dict[str, list[_Unit]]:
@@ -93,8 +96,14 @@ class Outline:
         return found
 
     @cached_property
+    def _unit_names(self) -> frozenset[str]:
+        """Names by which code may reach a function of the file."""
+        return frozenset(self._units.keys() | self._units_of_class.keys())
+
+    @cached_property
     def _module_names(self) -> frozenset[str]:
-        return frozenset(name for piece in self.pieces for name in _module_code(piece).names)
+        """Those of them that the module's own code mentions."""
+        return self._unit_names.intersection(name for piece in self.pieces for name in _module_code(piece).names)
 
     def dependencies(self, function: FunctionOutline, reached: Iterable[str] = ()) -> tuple[Dependency, ...]:
         """Functions of the file that a function may depend on, itself left out, sorted by name.
@@ -102,28 +111,32 @@ class Outline:
         These are all that it, the module's own code, or one of them mentions by name, and those that a run
         reached, by their qualified names. More than are needed is harmless; one too few would not be.
         """
-        names = deque([*function.mentions, *self._module_names])
+        names = {*(function.mentions & self._unit_names), *self._module_names}
         reached_names = {name.split(".<locals>")[0] for name in reached}
+        waiting = [unit for unit in self._all_units if unit.qualname in reached_names] if reached_names else []
         found: dict[str, _Unit] = {}
         seen: set[str] = set()
-        waiting = [unit for units in self._units.values() for unit in units if unit.qualname in reached_names]
         while names or waiting:
             if waiting:
                 unit = waiting.pop()
                 if unit.name not in found:
                     found[unit.name] = unit
-                    names += unit.facts.names
-                continue
-            name = names.popleft()
-            if name not in seen:
+                    names |= (unit.facts.names & self._unit_names) - seen
+            else:
+                name = names.pop()
                 seen.add(name)
                 waiting += self._units.get(name, ())
                 waiting += self._units_of_class.get(name, ())
-        return tuple(
-            Dependency(name, unit.facts.digest)
-            for name, unit in sorted(found.items())
-            if unit.node is not function.unit
-        )
+        found = {name: unit for name, unit in found.items() if unit.node is not function.unit}
+        return tuple(Dependency(name, unit.facts.digest) for name, unit in sorted(found.items()))
+
+    def digests_of(self, names: Iterable[str]) -> list[str]:
+        """Digests of the functions that have one of these names, in the order of the names."""
+        return [unit.facts.digest for name in sorted(names) for unit in self._units.get(name, ())]
+
+    @cached_property
+    def _all_units(self) -> list[_Unit]:
+        return [unit for units in self._units.values() for unit in units]
 
 
 class FunctionOutline:
@@ -158,8 +171,7 @@ class FunctionOutline:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """Its statements; their lines count from offset."""
-        node = self._found.node
-        return _known(self._piece, ("statements", node), lambda: statements(node.body))
+        return self.keep("statements", lambda: statements(self._found.node.body))
 
     @property
     def tree(self) -> str:
@@ -169,25 +181,24 @@ class FunctionOutline:
     @property
     def body(self) -> str:
         """Digest of its statements, which a new name leaves unchanged."""
-        node = self._found.node
-        return _known(self._piece, ("body", node), lambda: digest(_nested(self.statements)))
+        return self.keep("body", lambda: digest(_nested(self.statements)))
 
     @property
     def interface(self) -> str:
         """Digest of its signature, its decorators, and the functions that give its inputs."""
         node = self._found.node
-        parts: list[str] = []
-        names: set[str] = set()
-        write(node, parts, names, ("body", "name", "returns"))
-        for name in sorted({*names, *self._inputs_names()}):
-            parts += [unit.facts.digest for unit in self._outline._units.get(name, ())]
-        return digest(parts)
+        own, names = self.keep("interface", lambda: _interface(node))
+        return digest([own, *self._outline.digests_of({*names, *self._inputs_names()})])
 
     @property
     def mentions(self) -> set[str]:
         """Names by which it may reach other functions of the file."""
         qualname = self.spec.qualname.split(".")
         return {*self._unit_facts.names, *self._inputs_names(), *qualname[:-1]}
+
+    def keep(self, key: object, make: Callable[[], T]) -> T:
+        """What make gives, worked out once for as long as the text of the function stays."""
+        return _known(self._piece, (key, self._found.node), make)
 
     def same_tree(self, other: FunctionOutline) -> bool:
         """Whether two texts hold the same function, without working out digests where the piece is the same."""
@@ -233,13 +244,14 @@ class _Unit:
 class _ModuleCode:
     """The code of a piece that is in no function, and the functions that it leaves out."""
 
-    __slots__ = ("functions", "names", "parts")
+    __slots__ = ("digest", "functions", "names", "parts")
 
     def __init__(self, piece: Piece) -> None:
         self.parts: list[str] = []
         self.names: set[str] = set()
         self.functions: list[tuple[str, Function]] = []
         self._add(piece.body, "")
+        self.digest = digest(self.parts)
 
     def _add(self, body: Iterable[ast.stmt], prefix: str) -> None:
         for node in body:
@@ -263,9 +275,6 @@ class _ModuleCode:
                 write(node, self.parts, self.names)
 
 
-T = TypeVar("T")
-
-
 def _known(piece: Piece, key: object, make: Callable[[], T]) -> T:
     found = piece.known.get(key)
     if found is None:
@@ -275,6 +284,13 @@ def _known(piece: Piece, key: object, make: Callable[[], T]) -> T:
 
 def _facts(piece: Piece, node: Function) -> _Facts:
     return _known(piece, node, lambda: _Facts(node))
+
+
+def _interface(node: Function) -> tuple[str, frozenset[str]]:
+    parts: list[str] = []
+    names: set[str] = set()
+    write(node, parts, names, ("body", "name", "returns"))
+    return digest(parts), frozenset(names)
 
 
 def _module_code(piece: Piece) -> _ModuleCode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,9 @@ def interpreter(root: str, setting: str, exists: Callable[[Path], bool] = Path.e
     if setting:
         given = setting.replace("${workspaceFolder}", root)
         if os.sep not in given and "/" not in given and not given.startswith("~"):
-            return shutil.which(given) or given
+            from shutil import which  # which brings archivers along that nobody here needs at the start
+
+            return which(given) or given
         return os.path.join(root, os.path.expanduser(given))  # noqa: PTH111, PTH118 - links are kept as they are
     for name in _IN_ENVIRONMENT:
         if exists(Path(root, ".venv", name)):

@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 SECTION = "profileNeuron"
 
@@ -262,6 +264,8 @@ def _quantity(value: object, units: dict[str, int]) -> Fraction | None:
     match = _QUANTITY.fullmatch(value.strip().casefold()) if isinstance(value, str) else None
     if match is None or match[2] not in units:
         return None
+    from fractions import Fraction  # brings decimal along, and few ever need it
+
     return Fraction(match[1]) * units[match[2]]
 
 
