@@ -25,10 +25,14 @@ class Hint:
     """The text behind a line."""
 
     line: int
-    text: str
-    # Which function it belongs to, and which of its rows, by their positions in the views.
-    function: int
-    row: int
+    # Whose hint it is, and of which of its rows.
+    view: FunctionView
+    row: ShownRow
+
+    @property
+    def text(self) -> str:
+        """Made when it is asked for: of a thousand hints an editor shows sixty."""
+        return row_text(self.view, self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,8 @@ def hints(views: Iterable[FunctionView], settings: HintSettings) -> tuple[Hint, 
     """
     by_line: dict[int, Hint] = {}
     # In source order, so that an inner function comes after the one around it.
-    for position, view in enumerate(views):
-        shown = _function_hints(view, position, settings)
+    for view in views:
+        shown = _function_hints(view, settings)
         if view.result is not None and not view.inputs_changed and view.rows:
             for line in [line for line in by_line if view.spec.def_line <= line <= view.spec.last_line]:
                 del by_line[line]
@@ -132,17 +136,14 @@ def _with_device(result: Result, time: str) -> str:
     return time if result.device_kind == "neuron" else f"{result.device_kind} {time}"
 
 
-def _function_hints(view: FunctionView, position: int, settings: HintSettings) -> list[Hint]:
+def _function_hints(view: FunctionView, settings: HintSettings) -> list[Hint]:
     if view.result is None or view.inputs_changed or (not view.is_current and not settings.show_stale):
         return []
     whole = whole_ns(view.result)
-    large = [
-        (index, row)
-        for index, row in enumerate(view.rows)
-        if row.cost.total_ns >= settings.min_time_ns and row.cost.total_ns * 100 >= settings.min_share * whole
-    ]
-    large.sort(key=lambda item: -item[1].cost.total_ns)
-    return [Hint(row.line, row_text(view, row), position, index) for index, row in large[: settings.max_per_function]]
+    least_ns = max(settings.min_time_ns, settings.min_share * whole / 100)
+    large = [row for row in view.rows if row.cost.total_ns >= least_ns]
+    large.sort(key=lambda row: -row.cost.total_ns)
+    return [Hint(row.line, view, row) for row in large[: settings.max_per_function]]
 
 
 def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]:

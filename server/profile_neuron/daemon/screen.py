@@ -64,13 +64,6 @@ class Screen:
                     return line_hover(view, row, _now())
         return ""
 
-    def row_hover(self, file: OpenFile, function: int, row: int) -> str:
-        """Markdown about one row of a function, by their positions in the views."""
-        found = self._daemon.views(file)
-        if function >= len(found) or row >= len(found[function].rows):
-            return ""
-        return line_hover(found[function], found[function].rows[row], _now())
-
     def report(self, file: OpenFile, function: FunctionId) -> str:
         """A Markdown document about a function of an analysed file; empty where it is not there."""
         for view in self._daemon.views(file):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -11,7 +13,19 @@ from profile_neuron.daemon.screen import Screen
 from profile_neuron.lsp import from_proto, to_proto
 
 if TYPE_CHECKING:
+    from profile_neuron.core.render import Hint
     from profile_neuron.daemon.daemon import Daemon
+    from profile_neuron.daemon.files import OpenFile
+
+
+@dataclass(slots=True)
+class _Made:
+    """The hints of a file in one state of it; those that were asked for are in the protocol's words already."""
+
+    epoch: int
+    text: str
+    hints: tuple[Hint, ...]
+    answers: dict[int, types.InlayHint] = field(default_factory=dict)
 
 
 class InlayHints:
@@ -22,8 +36,8 @@ class InlayHints:
         self._screen = Screen(daemon)
         self._encoding = encoding
         self._is_markdown = is_markdown
-        # By path: for which state and text, the hints, and their positions for the search.
-        self._made: dict[str, tuple[int, str, list[types.InlayHint], list[tuple[int, int]]]] = {}
+        # By path.
+        self._made: dict[str, _Made] = {}
 
     async def answer(self, params: types.InlayHintParams) -> list[types.InlayHint]:
         """Hints whose position lies in the half-open range."""
@@ -31,16 +45,19 @@ class InlayHints:
         if file is None:
             return []
         made = self._made.get(file.path)
-        if made is None or made[0] != self._daemon.epoch or made[1] is not file.text:
-            found = [
-                to_proto.inlay_hint(hint, file.lines, file.uri, self._encoding) for hint in self._screen.hints(file)
-            ]
-            positions = [(hint.position.line, hint.position.character) for hint in found]
-            made = self._made[file.path] = (self._daemon.epoch, file.text, found, positions)
-        _, _, hints, positions = made
-        start, end = params.range.start, params.range.end
-        first = bisect_left(positions, (start.line, start.character))
-        return hints[first : bisect_left(positions, (end.line, end.character))]
+        if made is None or made.epoch != self._daemon.epoch or made.text is not file.text:
+            made = self._made[file.path] = _Made(self._daemon.epoch, file.text, self._screen.hints(file))
+        first = bisect_left(made.hints, from_proto.line(params.range.start), key=attrgetter("line"))
+        last = bisect_right(made.hints, from_proto.line(params.range.end), key=attrgetter("line"))
+        found = [self._answer(made, index, file) for index in range(first, last)]
+        return [hint for hint in found if params.range.start <= hint.position < params.range.end]
+
+    def _answer(self, made: _Made, index: int, file: OpenFile) -> types.InlayHint:
+        answer = made.answers.get(index)
+        if answer is None:
+            answer = to_proto.inlay_hint(made.hints[index], file.lines, file.uri, self._encoding)
+            made.answers[index] = answer
+        return answer
 
     async def resolve(self, hint: types.InlayHint) -> types.InlayHint:
         """The tooltip of a hint, and a click that opens the report."""
