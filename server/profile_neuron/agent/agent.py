@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,9 +59,7 @@ class Agent:
         self._own_path = own_path
         self._worker: _Worker | None = None
         self._task: asyncio.Task[None] | None = None
-        # The report that is on, if one is, and the next one, which has imported what it needs and waits.
-        self._reporter: Child | None = None
-        self._next_reporter: Child | None = None
+        self._reporter: _Reporter | None = None
         self._run_id = ""
         self._cancelled = False
 
@@ -90,14 +89,16 @@ class Agent:
     async def close(self) -> None:
         """End the run, the worker and everything that either started."""
         self._cancelled = True
-        await self._end_children()
-        await self._end_worker()
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        if self._next_reporter is not None:
-            await self._next_reporter.end()
+        try:
+            await self._end_children()
+            await self._end_worker()
+            if self._task is not None:
+                self._task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._task
+        finally:
+            # The task fails where it still had something to say to a server that is gone.
+            await self._end_reporter()
 
     async def _run(self, request: RunRequest) -> None:
         folder: Path | None = None
@@ -132,7 +133,9 @@ class Agent:
                 # While the worker was being started there was nothing to end.
                 return _failed(request, "cancelled")
             worker.child.send(request)
-            await self._prepare_report()
+            # While the worker is busy; where that fails, the report itself says why.
+            with contextlib.suppress(HostError, OSError):
+                await self._ready_reporter()
             answer = await self._await_answer(worker, request)
             if worker.child.alive:
                 await worker.output_until_end_of(request.run_id, _OUTPUT_S)
@@ -175,43 +178,35 @@ class Agent:
                     log.warning("a %s message came from the worker out of turn", type(message).__name__)
 
     async def _report(self, request: RunRequest, folder: Path) -> RunDone | RunFailed:
-        await self._prepare_report()
-        child, self._next_reporter = self._next_reporter, None
-        assert child is not None
-        self._reporter = child
-        lines: list[str] = []
-        output = asyncio.create_task(_collect(child, lines), name="report output")
+        reporter = await self._ready_reporter()
+        if self._cancelled:
+            return _failed(request, "cancelled")
+        reporter.busy = True
+        reporter.said.clear()
         try:
-            child.send(ReportRequest(str(folder)))
-            await self._prepare_report()
+            reporter.child.send(ReportRequest(str(folder)))
             while True:
-                message = await asyncio.wait_for(child.receive(), _REPORT_S)
+                message = await asyncio.wait_for(reporter.child.receive(), _REPORT_S)
                 match message:
                     case RunProgress():
                         self._send(replace(message, run_id=request.run_id))
                     case ReportDone(costs=costs):
+                        reporter.busy = False
                         return RunDone(request.run_id, costs, str(folder) if request.keep else "")
                     case ReportFailed(reason=reason):
+                        reporter.busy = False
                         return _failed(request, reason)
                     case None:
-                        cause = await child.ended()
-                        await output
-                        said = lines[-1] if lines else "it said nothing"
+                        # Not ended by us, or its own cause of death would be lost.
+                        cause = await reporter.child.ended()
+                        await reporter.output_end(_OUTPUT_S)
+                        said = reporter.said[-1] if reporter.said else "it said nothing"
                         return _failed(request, f"{folder}: the report ended with {cause} ({said}); try report again")
         except asyncio.TimeoutError:
             return _failed(request, f"{folder}: the report took longer than {_REPORT_S:g} s; try report again")
         finally:
-            self._reporter = None
-            await child.end()
-            output.cancel()
-            child.close_output()
-
-    async def _prepare_report(self) -> None:
-        """Start the next report, if none waits: it imports what it needs while something else is going on."""
-        if self._next_reporter is not None and self._next_reporter.alive:
-            return
-        command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path)
-        self._next_reporter = await Child.start(command, cwd="/")
+            if reporter.busy:
+                await self._end_reporter()
 
     async def _environment(self) -> None:
         try:
@@ -245,12 +240,27 @@ class Agent:
         log.info("worker %d is ready", child.pid)
         return worker
 
+    async def _ready_reporter(self) -> _Reporter:
+        """The report that waits, or a new one. Raises HostError where it cannot be started."""
+        if self._reporter is not None and self._reporter.child.alive:
+            return self._reporter
+        await self._end_reporter()
+        command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path)
+        self._reporter = _Reporter(await Child.start(command, "/"))
+        return self._reporter
+
     async def _end_children(self) -> None:
-        """End what the current run is in: the report, while there is one, and otherwise the worker."""
-        if self._reporter is not None:
-            await self._reporter.end()
+        """End what the current run is in: the report, while one is on, and otherwise the worker."""
+        if self._reporter is not None and self._reporter.busy:
+            await self._reporter.child.end()
         else:
             await self._end_worker()
+
+    async def _end_reporter(self) -> None:
+        reporter, self._reporter = self._reporter, None
+        if reporter is not None:
+            await reporter.child.end()
+            await reporter.output_end(_OUTPUT_S)
 
     async def _end_worker(self) -> str:
         """End the worker, its group, and what left that group; says how the worker itself ended."""
@@ -262,6 +272,28 @@ class Agent:
         await worker.output_end(_OUTPUT_S)
         log.info("worker %d was ended (%s), and %d orphans", worker.child.pid, cause, orphans)
         return cause
+
+
+class _Reporter:
+    """The report's program: it has imported what it needs, waits for a run folder, and forks to report on it."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        # A report is on.
+        self.busy = False
+        # What it printed last.
+        self.said: deque[str] = deque(maxlen=1)
+        self._listener = asyncio.create_task(self._listen(), name=f"output of report {child.pid}")
+
+    async def output_end(self, limit_s: float) -> None:
+        """Wait until the pipe closes."""
+        await asyncio.wait([self._listener], timeout=limit_s)
+        self._listener.cancel()
+        self.child.close_output()
+
+    async def _listen(self) -> None:
+        async for lines in self.child.output():
+            self.said += lines
 
 
 class _Worker:
@@ -326,8 +358,3 @@ _RAISE = {
 
 def _failed(request: RunRequest, reason: str) -> RunFailed:
     return RunFailed(request.run_id, "failed", Failure(reason))
-
-
-async def _collect(child: Child, lines: list[str]) -> None:
-    async for piece in child.output():
-        lines += piece

@@ -9,7 +9,7 @@ from profile_neuron.core.model import OperatorCalls, RowCost, ShownRow
 from profile_neuron.core.statements import rows, statement_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from profile_neuron.core.model import FunctionCosts, Result
     from profile_neuron.core.outline import FunctionOutline
@@ -55,25 +55,32 @@ def _anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
     row_of: dict[int, Row | None] = {index: row for row in rows(found) for index in row}
     place = match(result.statements, [statement.digest for statement in found])
     place[_HEADER], row_of[_HEADER] = _HEADER, None
-    together: dict[int, list[RowCost]] = {}
-    shown = []
+    groups: list[tuple[set[int], list[RowCost]]] = []
+    # Lines of which a part is another now, or of whose figure a part is gone.
+    spoiled = {row.line for row in rows(found) if not set(place.values()).issuperset(row)}
     for cost in result.rows:
         indices = [place.get(index) for index in range(cost.start, cost.stop)]
-        if None in indices:
-            continue
         there = [row_of[index] for index in indices if index is not None]
-        lines = sorted({def_line if row is None else row.line for row in there})
-        if len(lines) > 1:
-            shown += [ShownRow(line, cost, tuple(lines)) for line in lines]
+        lines = {def_line if row is None else row.line for row in there}
+        if None in indices:
+            spoiled |= lines
             continue
-        together.setdefault(lines[0], []).append(cost)
-    # A statement without costs of its own may have come to the line of one that has.
-    unchanged = set(place.values())
-    for row in rows(found):
-        if row.line in together and not unchanged.issuperset(row):
-            del together[row.line]
-    shown += [ShownRow(line, _sum(costs[0].start, costs[-1].stop, costs)) for line, costs in together.items()]
-    return tuple(sorted(shown, key=lambda row: row.line))
+        # What shares a line with this one has one figure together with it.
+        costs = [cost]
+        for group in [group for group in groups if not group[0].isdisjoint(lines)]:
+            groups.remove(group)
+            lines |= group[0]
+            costs = group[1] + costs
+        groups.append((lines, costs))
+    return tuple(sorted(_shown(groups, spoiled), key=lambda row: row.line))
+
+
+def _shown(groups: Iterable[tuple[set[int], list[RowCost]]], spoiled: set[int]) -> Iterator[ShownRow]:
+    for lines, costs in groups:
+        if lines.isdisjoint(spoiled):
+            total = _sum(costs[0].start, costs[-1].stop, costs)
+            shared = tuple(sorted(lines)) if len(lines) > 1 else ()
+            yield from (ShownRow(line, total, shared) for line in lines)
 
 
 def _moved(row: ShownRow, offset: int) -> ShownRow:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from profile_neuron.core import units
+from profile_neuron.core.model import NO_OPERATORS
 from profile_neuron.core.render import age, operator_count, total_text, whole_ns
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.model import FunctionView, OperatorRow, Result, RowCost, ShownRow
 
 _TOP_OPERATORS = 5
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,9 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> s
     rows = {row.line: row for row in view.rows}
     for number, code in text:
         row = rows.get(number)
-        time_text = units.duration(row.cost.total_ns) if row else ""
-        share = units.share(row.cost.total_ns, whole_ns(result)) if row else ""
+        # A figure that several lines share stands at each of them and counts once.
+        time_text = ("≈" if row.shared else "") + units.duration(row.cost.total_ns) if row else ""
+        share = units.share(row.cost.total_ns, whole_ns(result)) if row and not row.shared else ""
         lines.append(f"{number:>5} {time_text:>9} {share:>5} │ {code}".rstrip())
     rest = result.costs.unattributed_ns or 0
     if rest:
@@ -113,7 +115,8 @@ def _state(view: FunctionView, now: Now) -> str:
 
 
 def _totals(result: Result) -> str:
-    parts = [f"**{total_text(result)}** per call"]
+    total = total_text(result)
+    parts = [total if total == NO_OPERATORS else f"**{total}** per call"]
     rest = result.costs.unattributed_ns or 0
     if rest:
         parts.append(f"{units.duration(rest)} unattributed")

@@ -45,6 +45,8 @@ def changes(
 ) -> tuple[str, ...]:
     """What of that which a result depends on is another today, one remark each; empty for a fresh one."""
     remarks = []
+    if result.qualname != function.spec.qualname:
+        remarks.append("renamed since")
     if result.tree != function.tree:
         remarks.append("edited since")
     if result.interface != function.interface:

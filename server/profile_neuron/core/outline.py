@@ -12,7 +12,7 @@ from profile_neuron.core.discovery import DEFAULT_MODULES, Found, Function, find
 from profile_neuron.core.fingerprint import digest, is_idle, write
 from profile_neuron.core.model import Dependency
 from profile_neuron.core.pieces import Piece, parse_pieces
-from profile_neuron.core.statements import BLOCKS, Statement, statements
+from profile_neuron.core.statements import BLOCKS, Statement, inner_blocks, statements
 from profile_neuron.core.text import split_lines
 
 if TYPE_CHECKING:
@@ -65,12 +65,20 @@ class Outline:
     @cached_property
     def digest(self) -> str:
         """Of all code of the file."""
-        return digest(code for piece in self.pieces if (code := _known(piece, "code", partial(_code_digest, piece))))
+        return digest(item for piece in self.pieces for item in _known(piece, "code", partial(_code, piece)))
 
     @cached_property
     def module_code(self) -> str:
         """Digest of the code outside of functions that an import runs."""
-        return digest(code.digest for piece in self.pieces if (code := _module_code(piece)).parts)
+        codes = [_module_code(piece) for piece in self.pieces]
+        bound = {name for code in codes for name in code.bound}
+        # Where a name is bound to something else as well, it counts which of the two comes last.
+        return digest(
+            item
+            for code in codes
+            for item in code.items
+            if not item.startswith(_DEFINITION) or item.removeprefix(_DEFINITION) in bound
+        )
 
     @cached_property
     def _units(self) -> dict[str, list[_Unit]]:
@@ -113,7 +121,7 @@ class Outline:
         """
         names = {*(function.mentions & self._unit_names), *self._module_names}
         reached_names = {name.split(".<locals>")[0] for name in reached}
-        waiting = [unit for unit in self._all_units if unit.qualname in reached_names] if reached_names else []
+        waiting = [unit for unit in self._all_units if not reached_names.isdisjoint((unit.qualname, unit.name))]
         found: dict[str, _Unit] = {}
         seen: set[str] = set()
         while names or waiting:
@@ -207,7 +215,10 @@ class FunctionOutline:
     def _inputs_names(self) -> set[str]:
         """Names by which a worker looks for what the decorator does not give."""
         parts = self.spec.qualname.replace(".<locals>", "").split(".")
-        return {f"{'_'.join(parts)}_inputs", f"{parts[-1]}_inputs", f"{'_'.join(parts[:-1])}_instance"}
+        names = {f"{'_'.join(parts)}_inputs", f"{parts[-1]}_inputs"}
+        if owner := parts[:-1]:
+            names |= {f"{'_'.join(owner)}_instance", f"{owner[-1]}_instance"}
+        return names
 
     @property
     def _unit_facts(self) -> _Facts:
@@ -241,38 +252,62 @@ class _Unit:
         return _facts(self.piece, self.node)
 
 
+# What stands for a function among the items of the code around it.
+_DEFINITION = "def "
+
+
 class _ModuleCode:
     """The code of a piece that is in no function, and the functions that it leaves out."""
 
-    __slots__ = ("digest", "functions", "names", "parts")
+    __slots__ = ("bound", "functions", "items", "names")
 
     def __init__(self, piece: Piece) -> None:
-        self.parts: list[str] = []
+        # Digests of statements, with where blocks begin and end, and the places of functions.
+        self.items: list[str] = []
         self.names: set[str] = set()
+        # Names that are bound to something else than a function.
+        self.bound: set[str] = set()
         self.functions: list[tuple[str, Function]] = []
         self._add(piece.body, "")
-        self.digest = digest(self.parts)
 
     def _add(self, body: Iterable[ast.stmt], prefix: str) -> None:
         for node in body:
             if isinstance(node, Function):
                 self.functions.append((f"{prefix}{node.name}", node))
-            elif is_idle(node) or _is_main_guard(node):
-                continue
-            elif blocks := [value for name in BLOCKS if isinstance(value := getattr(node, name, None), list) and value]:
-                write(node, self.parts, self.names, BLOCKS)
-                inner = f"{prefix}{node.name}." if isinstance(node, ast.ClassDef) else prefix
-                for number, block in enumerate(blocks):
-                    self.parts.append(f"block {number}")
-                    for item in block:
-                        if isinstance(item, ast.stmt):
-                            self._add([item], inner)
-                        else:
-                            write(item, self.parts, self.names, ("body",))
-                            self._add(item.body, inner)
-                self.parts.append("end")
-            else:
-                write(node, self.parts, self.names)
+                self.items.append(f"{_DEFINITION}{node.name}")
+            elif _is_main_guard(node):
+                self._add(cast("ast.If", node).orelse, prefix)
+            elif not is_idle(node):
+                self._add_code(node, prefix)
+
+    def _add_code(self, node: ast.stmt, prefix: str) -> None:
+        parts: list[str] = []
+        write(node, parts, self.names, BLOCKS)
+        blocks = inner_blocks(node)
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            write(part, parts, self.names, ("body",))
+        self.items.append(digest(parts))
+        self.bound.update(_bound_names(node))
+        inner = f"{prefix}{node.name}." if isinstance(node, ast.ClassDef) else prefix
+        for name, block in blocks:
+            self.items.append(f"{name} {{")
+            self._add(block, inner)
+            self.items.append("}")
+
+
+def _bound_names(node: ast.stmt) -> Iterator[str]:
+    """Names that a statement binds, its blocks left out."""
+    if isinstance(node, ast.ClassDef):
+        yield node.name
+    pending: list[ast.AST] = [node]
+    while pending:
+        item = pending.pop()
+        match item:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield other or name.partition(".")[0]
+        pending += (child for child in ast.iter_child_nodes(item) if not isinstance(child, ast.stmt))
 
 
 def _known(piece: Piece, key: object, make: Callable[[], T]) -> T:
@@ -297,13 +332,15 @@ def _module_code(piece: Piece) -> _ModuleCode:
     return _known(piece, "module code", lambda: _ModuleCode(piece))
 
 
-def _code_digest(piece: Piece) -> str:
-    parts: list[str] = []
+def _code(piece: Piece) -> list[str]:
+    """Digests of the statements of a piece, which say nothing of where one piece ends and another begins."""
+    found = []
     for node in piece.body:
         if not is_idle(node):
+            parts: list[str] = []
             write(node, parts, set())
-    # A piece of comments only says nothing.
-    return digest(parts) if parts else ""
+            found.append(digest(parts))
+    return found
 
 
 def _offsets(pieces: Iterable[Piece]) -> list[int]:
@@ -319,7 +356,9 @@ def _outer(item: Found, found: Sequence[Found]) -> Found:
 def _is_main_guard(node: ast.stmt) -> bool:
     """Whether a statement runs only where the file is the program, which it never is in a worker."""
     match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), comparators=[ast.Constant(value="__main__")])):
+        case ast.If(
+            test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")])
+        ):
             return True
     return False
 

@@ -37,14 +37,16 @@ def parse_pieces(text: str, known: Mapping[str, Piece]) -> tuple[Piece, ...]:
     A cut is right if what stands before it parses by itself, because then neither a string nor a bracket is
     open there, and what follows parses too, because then it is no else of it. Raises SourceError, as parse does.
     """
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    # Each is used once: a copied function is another function.
+    unused = dict(known)
     pieces = []
     parts = list(_cut(text))
     position = 0
     while position < len(parts):
         for count in range(1, _MENDED + 1):
             part = "".join(parts[position : position + count])
-            piece = known.get(part) or _parse(part)
+            piece = unused.pop(part, None) or _parse(part)
             if piece is not None:
                 pieces.append(piece)
                 position += count

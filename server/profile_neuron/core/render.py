@@ -65,7 +65,7 @@ def hints(views: Iterable[FunctionView], settings: HintSettings) -> tuple[Hint, 
     # In source order, so that an inner function comes after the one around it.
     for view in views:
         shown = _function_hints(view, settings)
-        if view.result is not None and not view.inputs_changed and view.rows:
+        if view.rows and _has_hints(view, settings):
             for line in [line for line in by_line if view.spec.def_line <= line <= view.spec.last_line]:
                 del by_line[line]
         by_line |= {hint.line: hint for hint in shown}
@@ -98,7 +98,8 @@ def operator_count(row: ShownRow) -> str:
     calls = sum(operator.calls for operator in row.cost.operators)
     if not calls:
         return ""
-    return f"{units.count(calls)} op{'' if calls == 1 else 's'}"
+    text = units.count(calls)
+    return f"{text} op{'' if text == '1' else 's'}"
 
 
 def total_text(result: Result) -> str:
@@ -116,6 +117,8 @@ def whole_ns(result: Result) -> int:
 
 def age(seconds: float) -> str:
     """How long ago: just now, 3 min ago, 2 h ago, 5 days ago."""
+    # A clock may have been set back.
+    seconds = max(0.0, seconds)
     for limit, unit_s, unit in ((3600, 60, "min"), (86400, 3600, "h")):
         if seconds < limit:
             count = int(seconds // unit_s)
@@ -126,9 +129,10 @@ def age(seconds: float) -> str:
 
 def failure_title(reason: str) -> str:
     """The code or the exception that a reason begins with, or its first words."""
+    reason = "".join(char if char.isprintable() else " " for char in reason.split("\n", 1)[0]).strip()
     head = reason.split(":", 1)[0].strip()
     if " " not in head and head:
-        return head.rpartition(".")[2] or head
+        reason = head.rpartition(".")[2] or head
     return reason if len(reason) <= _REASON_WIDTH else f"{reason[: _REASON_WIDTH - 1].rstrip()}…"
 
 
@@ -136,8 +140,12 @@ def _with_device(result: Result, time: str) -> str:
     return time if result.device_kind == "neuron" else f"{result.device_kind} {time}"
 
 
+def _has_hints(view: FunctionView, settings: HintSettings) -> bool:
+    return view.result is not None and not view.inputs_changed and (view.is_current or settings.show_stale)
+
+
 def _function_hints(view: FunctionView, settings: HintSettings) -> list[Hint]:
-    if view.result is None or view.inputs_changed or (not view.is_current and not settings.show_stale):
+    if view.result is None or not _has_hints(view, settings):
         return []
     whole = whole_ns(view.result)
     least_ns = max(settings.min_time_ns, settings.min_share * whole / 100)
@@ -161,7 +169,8 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
             return [("Trust this workspace to profile", "profileFunction"), *known]
         case "failed":
             at = f", line {view.failure_line}" if view.failure_line is not None else ""
-            title = f"Profile failed: {failure_title(view.failure.reason if view.failure else '')}{at}"
+            why = failure_title(view.failure.reason if view.failure else "")
+            title = f"Profile failed: {why}{at}" if why else f"Profile failed{at}"
             return [(title, "goToFailure"), ("Show log", "showLog"), ("Retry", "profileFunction")]
         case "noInputs":
             return [("No inputs for this function", "goToFailure"), ("Add inputs…", "addInputs")]

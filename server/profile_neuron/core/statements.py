@@ -79,33 +79,39 @@ def statement_at(found: Sequence[Statement], line: int) -> int | None:
 
 
 def _statements(body: Iterable[ast.stmt], depth: int, block: str) -> Iterator[Statement]:
-    for node in body:
+    # Without recursion: a long chain of elif is as deep as it is long.
+    pending = [(node, depth, block) for node in reversed([*body])]
+    while pending:
+        node, depth, block = pending.pop()
         if is_idle(node):
             continue
-        inner = list(_inner_blocks(node))
-        first = first_line(node)
+        inner = list(inner_blocks(node))
         last = node.end_lineno or node.lineno
         header_end = last
         starts = [first_line(statement) for _, statements in inner for statement in statements]
         if starts:
-            header_end = min(_header_end(node), max(node.lineno, min(starts) - 1))
+            # Never behind the beginning of a block, which may stand on the header's own last line.
+            header_end = min(_header_end(node), max(node.lineno, min(starts)))
         parts: list[str] = []
         write(node, parts, set(), BLOCKS)
         for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
             write(part, parts, set(), ("body",))
-        yield Statement(node.lineno, header_end, first, last, digest(parts), depth, block)
-        for name, statements in inner:
-            yield from _statements(statements, depth + 1, name)
+        yield Statement(node.lineno, header_end, first_line(node), last, digest(parts), depth, block)
+        for name, statements in reversed(inner):
+            pending += [(statement, depth + 1, name) for statement in reversed(statements)]
 
 
-def _inner_blocks(node: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
-    for name in ("body", "orelse", "finalbody"):
-        # The body of a lambda is an expression, but that of a statement is always a list of statements.
-        if block := getattr(node, name, None):
-            yield name, block
+def inner_blocks(node: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """The blocks of a compound statement in the order of the source."""
+    # The body of a lambda is an expression, but that of a statement is always a list of statements.
+    if block := getattr(node, "body", None):
+        yield "body", block
     # The rest of a handler or a case counts to the header.
     for number, part in enumerate([*getattr(node, "handlers", ()), *getattr(node, "cases", ())]):
         yield f"part {number}", part.body
+    for name in ("orelse", "finalbody"):
+        if block := getattr(node, name, None):
+            yield name, block
 
 
 def first_line(node: ast.stmt) -> int:

@@ -34,7 +34,8 @@ def share(part: int, whole: int) -> str:
 
 def count(calls: float) -> str:
     """An average count, whole where it is whole: 3, 0.67."""
-    return str(round(calls)) if calls == round(calls) else f"{calls:.2f}"
+    # Averages are sums of thirds and the like, which come out a little beside the whole number.
+    return str(round(calls)) if abs(calls - round(calls)) < 1e-6 else f"{calls:.2f}"
 
 
 def spread(deviation_ns: int | None, mean_ns: int) -> str:

@@ -16,7 +16,7 @@ from profile_neuron.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from profile_neuron.core.model import Activity, Failure, FunctionSpec, Result, ShownState
+    from profile_neuron.core.model import Activity, Failure, Result, ShownRow, ShownState
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.disk import Problem
 
@@ -174,10 +174,10 @@ def _views(
     if file.outline is None:
         return ()
     found = tuple(_view(file, file.outline, function, activity, state) for function in file.outline.functions)
-    if file.error is None:
-        return found
-    places = match(file.outline.lines, file.lines)
-    return tuple(view for view in (_moved(view, places) for view in found) if view is not None)
+    if file.error is not None:
+        places = match(file.outline.lines, file.lines)
+        found = tuple(view for view in (_moved(view, places) for view in found) if view is not None)
+    return tuple(_with_failure_line(file, view) for view in found)
 
 
 def _view(
@@ -216,7 +216,6 @@ def _view(
         rows=anchor(result, function) if result is not None and not inputs_changed else (),
         activity=on,
         failure=outcome.failure if outcome is not None else None,
-        failure_line=_failure_line(outcome, file, function.spec) if outcome is not None else None,
     )
 
 
@@ -228,13 +227,16 @@ _AFTER: Mapping[str, str] = {
 }
 
 
-def _failure_line(outcome: Outcome, file: OpenFile, spec: FunctionSpec) -> int | None:
-    """Where a failure is in today's text; None where its line is another now."""
-    line = next((frame.line for frame in reversed(outcome.failure.frames) if frame.path == file.path), None)
+def _with_failure_line(file: OpenFile, view: FunctionView) -> FunctionView:
+    """A view with the line of its failure in today's text; without one where that line is another now."""
+    outcome = file.outcomes.get(FunctionId(file.path, view.spec.qualname, view.occurrence))
+    if view.failure is None or outcome is None:
+        return view
+    line = next((frame.line for frame in reversed(view.failure.frames) if frame.path == file.path), None)
     if line is None:
-        return spec.def_line
+        return replace(view, failure_line=view.spec.def_line)
     place = match(outcome.lines, file.lines).get(line - 1)
-    return None if place is None else place + 1
+    return replace(view, failure_line=None if place is None else place + 1)
 
 
 def _moved(view: FunctionView, places: Mapping[int, int]) -> FunctionView | None:
@@ -263,6 +265,12 @@ def _moved(view: FunctionView, places: Mapping[int, int]) -> FunctionView | None
         state=state,
         is_current=view.is_current and not is_edited,
         reasons=view.reasons or (("edited since",) if is_edited else ()),
-        rows=tuple(replace(row, line=line) for row in view.rows if (line := moved(row.line)) is not None),
-        failure_line=def_line if view.failure_line == spec.def_line else view.failure_line,
+        rows=tuple(moved_row for row in view.rows if (moved_row := _moved_row(row, moved)) is not None),
     )
+
+
+def _moved_row(row: ShownRow, moved: Callable[[int], int | None]) -> ShownRow | None:
+    line, shared = moved(row.line), tuple(moved(other) for other in row.shared)
+    if line is None or None in shared:
+        return None
+    return replace(row, line=line, shared=tuple(other for other in shared if other is not None))

@@ -46,8 +46,8 @@ def result_of(
     costs: LineCosts,
 ) -> Result:
     """The result of a run of one function of a text."""
-    target = costs.functions[0]
-    reached = [item.qualname for item in costs.functions if item.path == function_id.path]
+    target, *others = costs.functions
+    reached = [item.qualname for item in others if item.path == function_id.path]
     return Result(
         path=function_id.path,
         qualname=function_id.qualname,

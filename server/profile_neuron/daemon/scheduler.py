@@ -176,7 +176,7 @@ class Scheduler:
         return None
 
     def _checked(self, path: str, wishes: tuple[Wish, ...], keys: dict[FunctionId, str]) -> list[Action]:
-        wanted = {wish.function: wish for wish in wishes}
+        wanted = {wish.function: wish for wish in wishes if not self._is_running(wish)}
         actions: list[Action] = []
         kept = []
         for wish in self.waiting:
@@ -190,7 +190,7 @@ class Scheduler:
                 del wanted[wish.function]
             else:
                 actions.append(Dropped(wish, cancelled=False))
-        self.waiting = kept + [wish for wish in wanted.values() if not self._is_running(wish)]
+        self.waiting = [*kept, *wanted.values()]
         return actions + self._start()
 
     def _asked(self, wishes: tuple[Wish, ...]) -> list[Action]:

@@ -43,6 +43,7 @@ class Toolchains:
             kept = {"python": python, "stamp": _stamp(python, toolchain), "toolchain": to_plain(toolchain)}
             unfinished.write_text(json.dumps(kept), encoding="ascii")
             unfinished.replace(file)
+            self._unkept.pop(python, None)
         except OSError:
             self._unkept[python] = toolchain
 

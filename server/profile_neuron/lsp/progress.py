@@ -44,8 +44,8 @@ class RunProgress:
         now_s = asyncio.get_running_loop().time()
         if news.run_id in self._begun and (now_s - self._last_s >= _QUIET_S / 4 or not news.done):
             self._last_s = now_s
-            percentage = round(100 * news.done / news.total) if news.phase == "capture" and news.total else None
-            self._notify(news.run_id, types.WorkDoneProgressReport(message=self._message(), percentage=percentage))
+            # Without a percentage: how long the phases take is not known before.
+            self._notify(news.run_id, types.WorkDoneProgressReport(message=self._message()))
 
     def ended(self, news: RunNews, summary: str) -> None:
         """A run is over."""

@@ -1,14 +1,16 @@
-"""The report's program: waits for the name of a run folder and answers with its line costs, on a private wire."""
+"""The report's program: the name of a run folder in, one message with its line costs out, on a private wire."""
 
 
 def main() -> None:
-    """Report on one run folder; where the wire closes first there is nothing to do."""
+    """Report on each run folder that the wire names, in a new process, until the wire closes."""
     # Taken before any other import, which could print to it.
     from profile_neuron.wire.stdio import MAGIC, take_over, write_all
 
     reader, writer = take_over()
 
     import gc
+    import os
+    import sys
     import traceback
     from pathlib import Path
 
@@ -29,6 +31,21 @@ def main() -> None:
             traceback.print_exc()
             send(ReportFailed(f"{folder}: the report failed ({type(error).__name__}: {error}); profile again"))
 
+    def answer_in_a_new_process(folder: str) -> None:
+        child = os.fork()
+        if child == 0:
+            try:
+                answer(folder)
+            except BrokenPipeError:
+                os._exit(1)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        # The agent sees this process only, so it ends in the same way.
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        if code:
+            sys.exit(code)
+
     # One result and the process ends; collecting among a million live events only costs time.
     gc.disable()
     writer.write(MAGIC)
@@ -36,7 +53,7 @@ def main() -> None:
     while piece := reader.read(1 << 16):
         for message in decoder.feed(piece):
             if isinstance(message, ReportRequest):
-                return answer(message.run_folder)
+                answer_in_a_new_process(message.run_folder)
 
 
 if __name__ == "__main__":

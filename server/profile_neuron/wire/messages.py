@@ -153,7 +153,7 @@ class RunFailed:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """Names the capture to a report that waits; it answers once and ends."""
+    """Names the capture to the report program that waits; a process of its own answers, once."""
 
     run_folder: str
 
