@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DECORATOR = "profile_neuron"
 DEFAULT_MODULES = ("profile_neuron",)
 
-_TOO_DEEP = "the code is nested too deeply to be parsed"
+TOO_DEEP = "the code is nested too deeply to be parsed"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -77,7 +77,7 @@ def parse(text: str) -> ast.Module:
         at = f"line {error.lineno}: " if error.lineno else ""
         raise SourceError(f"{at}{error.msg}", error.lineno) from error
     except RecursionError as error:
-        raise SourceError(_TOO_DEEP) from error
+        raise SourceError(TOO_DEEP) from error
     except (ValueError, MemoryError) as error:
         raise SourceError(f"the file cannot be parsed: {str(error) or 'it is too complex'}") from error
 
@@ -91,7 +91,7 @@ def find(bodies: Iterable[tuple[Sequence[ast.stmt], int]], modules: Sequence[str
     try:
         return _Functions(bodies, _Decorators(modules, package)).found
     except RecursionError as error:
-        raise SourceError(_TOO_DEEP) from error
+        raise SourceError(TOO_DEEP) from error
 
 
 def spec_of(function: Found, mark: ast.expr, lines: Sequence[str]) -> FunctionSpec:

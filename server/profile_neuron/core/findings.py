@@ -62,7 +62,7 @@ def unparsable(line: int | None, reason: str, severities: dict[str, str]) -> tup
     severity = severities.get("run-failed", DEFAULT_SEVERITIES["run-failed"])
     if severity == "off":
         return ()
-    text = f"not-runnable: {reason}; nothing was run, save again when it parses"
+    text = f"not-runnable: {reason}" + ("; nothing was run, save again when it parses" if line is not None else "")
     return (Finding(line or 1, "run-failed", _severity(severity), text, (), "", ""),)
 
 

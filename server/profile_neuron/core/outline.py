@@ -8,12 +8,13 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from profile_neuron.core.discovery import DEFAULT_MODULES, Found, Function, find, spec_of
+from profile_neuron.core.discovery import DEFAULT_MODULES, TOO_DEEP, Found, Function, find, spec_of
 from profile_neuron.core.fingerprint import digest, is_idle, write
 from profile_neuron.core.model import Dependency
 from profile_neuron.core.pieces import Piece, parse_pieces
-from profile_neuron.core.statements import BLOCKS, Statement, inner_blocks, statements
+from profile_neuron.core.statements import BLOCKS, Statement, first_line, inner_blocks, statements
 from profile_neuron.core.text import split_lines
+from profile_neuron.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +33,11 @@ def outline(
     Raises SourceError, with the line, where the text does not parse.
     """
     pieces = parse_pieces(text, {} if before is None else {piece.text: piece for piece in before.pieces})
+    try:
+        for piece in pieces:
+            _module_code(piece)
+    except RecursionError as error:
+        raise SourceError(TOO_DEEP) from error
     return Outline(text, pieces, modules, package)
 
 
@@ -138,6 +144,17 @@ class Outline:
         found = {name: unit for name, unit in found.items() if unit.node is not function.unit}
         return tuple(Dependency(name, unit.facts.digest) for name, unit in sorted(found.items()))
 
+    def unit_lines(self) -> Iterator[tuple[str, int, int]]:
+        """Name, first and last line of each function that is in no other one."""
+        offset = 0
+        lines = {}
+        for piece in self.pieces:
+            lines[id(piece)] = offset
+            offset += piece.line_count
+        for unit in self._all_units:
+            start = lines[id(unit.piece)]
+            yield unit.name, first_line(unit.node) + start, (unit.node.end_lineno or unit.node.lineno) + start
+
     def digests_of(self, names: Iterable[str]) -> list[str]:
         """Digests of the functions that have one of these names, in the order of the names."""
         return [unit.facts.digest for name in sorted(names) for unit in self._units.get(name, ())]
@@ -168,13 +185,13 @@ class FunctionOutline:
         return self._found.offset
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of its parameters without default, self of a method included."""
+    def parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of its parameters without default: those with a position, self of a method included, and others."""
         given = self._found.node.args
         positional = [*given.posonlyargs, *given.args]
         needed = positional[: len(positional) - len(given.defaults)]
         keyword = [name for name, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is None]
-        return tuple(argument.arg for argument in [*needed, *keyword])
+        return tuple(argument.arg for argument in needed), tuple(argument.arg for argument in keyword)
 
     @property
     def statements(self) -> tuple[Statement, ...]:

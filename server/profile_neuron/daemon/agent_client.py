@@ -49,6 +49,8 @@ class AgentClient:
         self._decoder = Decoder()
         self._received: deque[Message] = deque()
         self._log_lines: deque[str] = deque(maxlen=20)
+        # A stream has one reader at a time, and one may close while a run is on.
+        self._reading = asyncio.Lock()
         self._log_task = asyncio.create_task(self._read_log(), name="agent log")
 
     @classmethod
@@ -135,7 +137,8 @@ class AgentClient:
 
     async def _receive(self) -> Message:
         while not self._received:
-            piece = await self._stdout.read(1 << 16)
+            async with self._reading:
+                piece = await self._stdout.read(1 << 16)
             if not piece:
                 await asyncio.wait([self._log_task], timeout=1.0)
                 # What it noted in passing is not why it ended.
@@ -150,8 +153,9 @@ class AgentClient:
         return self._received.popleft()
 
     async def _drain(self) -> None:
-        while await self._stdout.read(1 << 16):
-            pass
+        async with self._reading:
+            while await self._stdout.read(1 << 16):
+                pass
 
     async def _read_log(self) -> None:
         assert self._process.stderr is not None

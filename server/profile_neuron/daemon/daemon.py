@@ -62,6 +62,8 @@ log = logging.getLogger(__name__)
 # Above this a text is analysed in a thread: a request must not wait for seconds of it.
 LARGE_TEXT = 300_000
 _LOG_LINES = 2000
+# How long saves wait for the first settings.
+_AWAITED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,9 @@ class Daemon:
         self._settings: dict[str, Settings] = {}
         self._scheduler = Scheduler()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        # Set while the first settings are awaited, with the saves that came meanwhile and whether a person made them.
+        self._awaited: asyncio.TimerHandle | None = None
+        self._early_saves: list[tuple[str, bool]] = []
         # Functions of saved files that will be run as soon as the saves are gathered, and those that will not,
         # because a person cancelled them before.
         self._expected: dict[str, frozenset[FunctionId]] = {}
@@ -115,6 +120,8 @@ class Daemon:
         self._permission = Permission(TrustRecord(_folder(state_folder, "trust")))
         # Saved files of which nothing was run, because nobody had said that it may.
         self._unsure: set[str] = set()
+        # Of the interpreters at the last run with each.
+        self._stamps: dict[Place, tuple[int, int | None]] = {}
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._results = Results(editor.log)
         # Whether a person wants to see nothing of ours.
@@ -127,15 +134,17 @@ class Daemon:
     def set_roots(self, roots: Iterable[str]) -> None:
         """The workspace folders, as absolute paths."""
         before, self._roots = self._roots, tuple(roots)
-        for gone in set(before) - set(self._roots):
-            if self._runs is not None:
-                self._start(self._runs.agents.end_root(gone), f"end agents of {gone}")
+        removed = set(before) - set(self._roots)
         for file in list(self._files.values()):
             root = self._root_of(file.path)
-            if root != file.root:
+            if root != file.root or root in removed:
                 self._cancel_file(file.path)
                 file.root, file.results, file.outcomes = root, (), {}
-                self._start(self._load(file.path), f"load {file.path}")
+                if root not in removed:
+                    self._start(self._load(file.path), f"load {file.path}")
+        for root in removed:
+            if self._runs is not None:
+                self._start(self._runs.agents.end_root(root), f"end agents of {root}")
         self._repaint(urgent=True)
 
     def set_settings(self, root: str, settings: Settings) -> None:
@@ -196,11 +205,35 @@ class Daemon:
         for other in self._files.values():
             if other is not file and path in other.hashes:
                 self._start(self._load(other.path), f"load {other.path}")
+        if self._awaited is not None:
+            self._early_saves.append((path, manual))
+        else:
+            self._judge_save(path, manual)
+
+    def _judge_save(self, path: str, manual: bool) -> None:
+        """Take up a save, if it is one that the person wants functions to be run by."""
+        file = self._files.get(path)
+        if file is None:
+            return
         settings = self.settings_of(file.root)
         wanted = settings.run_on_save == "always" or (settings.run_on_save == "manual" and manual)
         if settings.enable and wanted:
             self._expected[path] = self._expected_of(file)
             self._handle(FileSaved(path))
+
+    def await_settings(self) -> None:
+        """Settings were asked for; saves wait for the answer, but not for one that never comes."""
+        if self._awaited is None:
+            self._awaited = asyncio.get_running_loop().call_later(_AWAITED_S, self.settings_came)
+
+    def settings_came(self) -> None:
+        """What was asked for is known, or will not be."""
+        if self._awaited is not None:
+            self._awaited.cancel()
+            self._awaited = None
+            saves, self._early_saves = self._early_saves, []
+            for path, manual in saves:
+                self._judge_save(path, manual)
 
     def closed(self, path: str) -> None:
         """A file is no longer shown; a run of it that is on ends by itself, and its result is kept."""
@@ -329,7 +362,7 @@ class Daemon:
         if self._closing:
             return
         self._closing = True
-        for timer in self._timers.values():
+        for timer in [*self._timers.values(), *filter(None, [self._awaited])]:
             timer.cancel()
         if self._runs is not None:
             await self._runs.agents.end_all()
@@ -587,8 +620,11 @@ class Daemon:
                 state, failure = _failure(end) if isinstance(end, LineCosts) else end
                 summary = f"{state}: {failure.reason}"
                 if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
-                    # A later save was quicker than this run, and asks for its own.
-                    self._handle(FileSaved(plan.path))
+                    # A save was quicker than this run: the newer text is run in its place.
+                    if wish.asked:
+                        self._start(self._ask(plan.path, frozenset([wish.function]), False), f"again {wish.run_id}")
+                    else:
+                        self._handle(FileSaved(plan.path))
                 else:
                     self._end_without_result(wish, plan, state, failure)
         except Exception as error:
@@ -605,9 +641,12 @@ class Daemon:
         from profile_neuron.daemon.runs import request_for
 
         runs = self._ready_runs()
-        if await asyncio.to_thread(self._toolchains.known, place.python) is None:
+        stamp = await asyncio.to_thread(self._toolchains.stamp, place.python)
+        before = self._stamps.get(place, stamp)
+        if before[0] != stamp[0] or (None not in (before[1], stamp[1]) and before[1] != stamp[1]):
             # Packages came or went, and a warm worker would still have the old ones.
             await runs.agents.end([place])
+        self._stamps[place] = stamp
 
         def progress(phase: str, done: int, total: int) -> None:
             is_new = self._running is None or self._running.phase != phase
@@ -693,8 +732,9 @@ class Daemon:
         if self._running is not None:
             functions.add(self._running.function)
         mine = frozenset(function for function in functions if function.path == path)
-        if mine:
-            self._handle(CancelAsked(mine))
+        self._expected.pop(path, None)
+        self._handle(CancelAsked(mine))
+        self._handle(FileClosed(path))
 
 
 def _folder(make: Callable[[str], Path], name: str) -> Path:

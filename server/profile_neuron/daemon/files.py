@@ -176,7 +176,10 @@ def _views(
     found = tuple(_view(file, file.outline, function, activity, state) for function in file.outline.functions)
     if file.error is not None:
         places = match(file.outline.lines, file.lines)
-        found = tuple(view for view in (_moved(view, places) for view in found) if view is not None)
+        edited = {
+            name for name, first, last in file.outline.unit_lines() if _is_edited(_moved_lines(places, first, last))
+        }
+        found = tuple(view for view in (_moved(view, places, edited) for view in found) if view is not None)
     return tuple(_with_failure_line(file, view) for view in found)
 
 
@@ -239,8 +242,21 @@ def _with_failure_line(file: OpenFile, view: FunctionView) -> FunctionView:
     return replace(view, failure_line=None if place is None else place + 1)
 
 
-def _moved(view: FunctionView, places: Mapping[int, int]) -> FunctionView | None:
-    """A view in a text that does not parse, by the lines that stayed; None where the function is not there."""
+def _moved_lines(places: Mapping[int, int], first: int, last: int) -> list[int | None]:
+    found = [places.get(line - 1) for line in range(first, last + 1)]
+    return [None if place is None else place + 1 for place in found]
+
+
+def _is_edited(lines: Sequence[int | None]) -> bool:
+    """Whether lines that followed each other lost one, or got one between them."""
+    return None in lines or any(line != place for place, line in enumerate(lines, lines[0] or 0))
+
+
+def _moved(view: FunctionView, places: Mapping[int, int], edited: set[str]) -> FunctionView | None:
+    """A view in a text that does not parse, by the lines that stayed; None where the function is not there.
+
+    edited: names of functions of the file of which lines are others now.
+    """
 
     def moved(line: int) -> int | None:
         place = places.get(line - 1)
@@ -250,8 +266,10 @@ def _moved(view: FunctionView, places: Mapping[int, int]) -> FunctionView | None
     decorator, def_line = moved(spec.decorator_line), moved(spec.def_line)
     if decorator is None or def_line is None:
         return None
-    inside = [moved(line) for line in range(spec.first_line, spec.last_line + 1)]
-    is_edited = None in inside
+    inside = _moved_lines(places, spec.first_line, spec.last_line)
+    reached = [] if view.result is None else [item.name for item in view.result.functions if item.name in edited]
+    reasons = (["edited since"] if _is_edited(inside) else []) + [f"{name} changed" for name in reached]
+    is_edited = bool(reasons)
     state: ShownState = "stale" if is_edited and view.state == "fresh" else view.state
     return replace(
         view,
@@ -264,7 +282,7 @@ def _moved(view: FunctionView, places: Mapping[int, int]) -> FunctionView | None
         ),
         state=state,
         is_current=view.is_current and not is_edited,
-        reasons=view.reasons or (("edited since",) if is_edited else ()),
+        reasons=view.reasons or tuple(reasons),
         rows=tuple(moved_row for row in view.rows if (moved_row := _moved_row(row, moved)) is not None),
     )
 

@@ -82,6 +82,10 @@ class Screen:
             lines += [f"  {frame.path}:{frame.line} {frame.function}: {frame.text}" for frame in outcome.failure.frames]
         return "\n".join(lines or ["nothing was printed"]) + "\n"
 
+    def has(self, file: OpenFile, function: FunctionId) -> bool:
+        """Whether a file has a function."""
+        return any(_id(file, view) == function for view in self._daemon.views(file))
+
     def functions_at(self, file: OpenFile, line: int) -> tuple[FunctionId, ...]:
         """The innermost decorated function of an analysed file that a line is in, if any."""
         inner = [view for view in self._daemon.views(file) if view.spec.first_line <= line <= view.spec.last_line]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -34,6 +35,19 @@ class Toolchains:
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
         return None
+
+    def stamp(self, python: str) -> tuple[int, int | None]:
+        """Changes when the interpreter is replaced, or a package comes or goes; None for what is not known yet."""
+        toolchain = self._unkept.get(python)
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            kept = json.loads(self._file_of(python).read_text(encoding="ascii"))
+            toolchain = from_plain(Toolchain, kept["toolchain"])
+        with contextlib.suppress(OSError):
+            if toolchain is None:
+                return os.stat(python).st_mtime_ns, None  # noqa: PTH116 - follows links
+            interpreter_ns, folder_ns = _stamp(python, toolchain)
+            return interpreter_ns, folder_ns
+        return 0, None
 
     def learn(self, python: str, toolchain: Toolchain) -> None:
         """Keep what a run said; where the disk does not let us, in memory."""

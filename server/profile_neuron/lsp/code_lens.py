@@ -10,12 +10,26 @@ from profile_neuron.lsp import from_proto, to_proto
 if TYPE_CHECKING:
     from lsprotocol import types
 
+    from profile_neuron.core.render import Lens
     from profile_neuron.daemon.daemon import Daemon
 
 
-async def answer(daemon: Daemon, params: types.CodeLensParams) -> list[types.CodeLens]:
-    """All lenses of a file."""
-    file = await daemon.analysed(from_proto.path(params.text_document.uri) or "")
-    if file is None:
-        return []
-    return [to_proto.code_lens(lens, file.uri) for lens in Screen(daemon).lenses(file)]
+class CodeLenses:
+    """Answers with the lenses of the whole file; those that did not change are not made again."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._screen = Screen(daemon)
+        # By path: what was answered last.
+        self._made: dict[str, tuple[tuple[Lens, ...], list[types.CodeLens]]] = {}
+
+    async def answer(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        """All lenses of a file."""
+        file = await self._daemon.analysed(from_proto.path(params.text_document.uri) or "")
+        if file is None:
+            return []
+        lenses = self._screen.lenses(file)
+        made = self._made.get(file.path)
+        if made is None or made[0] != lenses:
+            made = self._made[file.path] = (lenses, [to_proto.code_lens(lens, file.uri) for lens in lenses])
+        return made[1]

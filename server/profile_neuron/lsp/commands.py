@@ -123,20 +123,23 @@ class Commands:
         function = file.outline.function(qualname, occurrence)
         if function is None:
             return
-        names = list(function.parameters)
-        if function.spec.kind.endswith("method") and names[:1] in (["self"], ["cls"]):
-            del names[0]
+        names, keywords = function.parameters
+        if function.spec.kind.endswith("method") and names[:1] in (("self",), ("cls",)):
+            names = names[1:]
+        given = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+        if keywords:
+            given = "{" + ", ".join(f'"{item}": {item}' for item in (*names, *keywords)) + "}"
         name = f"{qualname.replace('.<locals>', '').replace('.', '_')}_inputs"
         last = len(file.lines)
         gap = "\n\n" if not file.lines[-1] else "\n\n\n"
         text = (
             f"{gap}def {name}():\n"
             f'    """What {qualname} is called with when it is profiled."""\n'
-            f'    raise NotImplementedError("return ({", ".join(names)}{"," if len(names) == 1 else ""})")\n'
+            f"    raise NotImplementedError('return {given}')\n"
         )
         at = to_proto.end_of_line(last, file.lines, self._server.encoding)
         if not get_capability(self._server.client_capabilities, "workspace.apply_edit", False):
-            self._server.editor.warn(f"add a function {name} to the file that returns ({', '.join(names)})")
+            self._server.editor.warn(f"add a function {name} to the file that returns {given}")
             return
         edit = types.WorkspaceEdit(changes={file.uri: [types.TextEdit(types.Range(at, at), text)]})
         self._server.protocol.send_request(types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit))
@@ -159,9 +162,8 @@ class Commands:
         match about:
             case {"qualname": str(qualname)}:
                 occurrence = about.get("occurrence", 0)
-                functions: tuple[FunctionId, ...] = (
-                    FunctionId(file.path, qualname, occurrence if isinstance(occurrence, int) else 0),
-                )
+                wanted = FunctionId(file.path, qualname, occurrence if isinstance(occurrence, int) else 0)
+                functions: tuple[FunctionId, ...] = (wanted,) if self._screen.has(file, wanted) else ()
             case {"line": int(line0)} | {"position": {"line": int(line0)}}:
                 functions = self._screen.functions_at(file, line0 + 1)
             case _:

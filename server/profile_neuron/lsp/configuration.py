@@ -49,6 +49,7 @@ class Configuration:
         """Ask for the values of all workspace folders, and of what is outside of them."""
         if not self._can_pull:
             return
+        self._daemon.await_settings()
         roots = ("", *self._daemon.roots)
         items = [
             types.ConfigurationItem(scope_uri=to_proto.uri(root) if root else None, section=SECTION) for root in roots
@@ -58,11 +59,10 @@ class Configuration:
         )
 
         def take(answered: Any) -> None:
-            if answered.cancelled() or answered.exception() is not None:
-                return
-            values = answered.result()
+            values = None if answered.cancelled() or answered.exception() is not None else answered.result()
             for root, value in zip(roots, values if isinstance(values, (list, tuple)) else (), strict=False):
                 self._apply(root, value)
+            self._daemon.settings_came()
 
         future.add_done_callback(take)
 

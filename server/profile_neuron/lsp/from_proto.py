@@ -20,7 +20,10 @@ _UNITS: dict[str, tuple[int, str]] = {"utf-8": (1, "utf-8"), "utf-16": (2, "utf-
 
 def path(uri: str) -> str | None:
     """The path that a file URI names, in one spelling of all; None for any other scheme."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
     if parts.scheme.lower() != "file":
         return None
     # Bytes of a name that are no text stay what they are.

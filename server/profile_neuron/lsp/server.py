@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -19,7 +20,8 @@ from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
 from profile_neuron import __version__
 from profile_neuron.daemon.daemon import Daemon
-from profile_neuron.lsp import code_lens, from_proto, hover, trust
+from profile_neuron.lsp import from_proto, hover, trust
+from profile_neuron.lsp.code_lens import CodeLenses
 from profile_neuron.lsp.commands import Commands
 from profile_neuron.lsp.configuration import Configuration
 from profile_neuron.lsp.diagnostics import Diagnostics
@@ -65,6 +67,7 @@ class Server(LanguageServer):
 
     documents: Documents
     hints: InlayHints
+    lenses: CodeLenses
     configuration: Configuration
     refresh: Refresh
     run_progress: RunProgress
@@ -85,13 +88,15 @@ class Server(LanguageServer):
 
     def begin(self, params: types.InitializeParams) -> None:
         """Take up a client, as initialize describes it."""
-        self.encoding = str(self.protocol.workspace.position_encoding or "utf-16")
+        encoding = self.protocol.workspace.position_encoding or "utf-16"
+        self.encoding = encoding.value if isinstance(encoding, types.PositionEncodingKind) else encoding
         formats = get_capability(params.capabilities, "text_document.hover.content_format", [])
         self.is_markdown = types.MarkupKind.Markdown in (formats or [])
         given: Any = params.initialization_options if isinstance(params.initialization_options, dict) else {}
         self.daemon = Daemon(self.editor)
         self.documents = Documents(self.daemon, self.encoding)
         self.hints = InlayHints(self.daemon, self.encoding, self.is_markdown)
+        self.lenses = CodeLenses(self.daemon)
         self.refresh = Refresh(self, Diagnostics(self, self.daemon, self.encoding).publish)
         self.run_progress = RunProgress(self)
         self.daemon.set_roots(from_proto.folders(params))
@@ -202,7 +207,7 @@ def make_server() -> Server:
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     async def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
-        return await code_lens.answer(server.daemon, params)
+        return await server.lenses.answer(params)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hovered(params: types.HoverParams) -> types.Hover | None:
@@ -238,6 +243,8 @@ def serve(reader: BinaryIO, writer: BinaryIO) -> int:
     """Answer one client until it says exit or its stream ends; gives the exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("pygls").setLevel(logging.WARNING)
+    # Trees and views are many small objects that stay; the collector would visit them with every new hundred.
+    gc.set_threshold(100_000, 50, 1000)
     server = make_server()
     server.protocol.set_writer(StdoutWriter(writer))
     stop = Event()
