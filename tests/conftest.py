@@ -37,6 +37,10 @@ DATA = Path(__file__).parent / "data"
 CASES = DATA / "cases"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what tests/data/golden is compared with anew")
+
+
 def case(name: str) -> Path:
     """Folder of a case by the start of its name."""
     (folder,) = CASES.glob(f"{name}-*")

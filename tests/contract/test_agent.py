@@ -11,10 +11,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from profile_neuron.core.launch import isolated_command
 from profile_neuron.daemon.agent_client import AgentClient
 from profile_neuron.daemon.hosts import LocalHost, packages_folder
 from profile_neuron.errors import AgentError, HostError
@@ -26,6 +28,8 @@ from profile_neuron.wire.messages import (
     Hello,
     Limits,
     Message,
+    ReportFailed,
+    ReportRequest,
     RunDone,
     RunFailed,
     RunOutput,
@@ -37,7 +41,6 @@ from tests.conftest import case, request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
     from typing import Any
 
 SLOW = """
@@ -63,6 +66,16 @@ ESCAPES = {
     "session of a fork": "fork_away()",
     "daemon": 'int(subprocess.check_output(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]))',
 }
+# Operators enough that the report on them takes a while.
+MANY = """
+import torch
+from profile_neuron import profile_neuron
+@profile_neuron(warmup=0, repeats=1)
+def f():
+    x = torch.ones(2)
+    for _ in range(10_000):
+        x = x + 1
+"""
 ESCAPING = """
 import os, subprocess, time
 from profile_neuron import profile_neuron
@@ -110,6 +123,17 @@ def ended(pid: int, limit_s: float) -> bool:
 
 def pids(message: RunOutput) -> list[int]:
     return [int(word) for word in message.text.split()[1:]]
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process started, without its threads."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def waiting_report(agent: int) -> int:
+    """The process of an agent that waits for the next run folder."""
+    (found,) = [pid for pid in children(agent) if b"profile_neuron.report" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found
 
 
 def start_agent() -> subprocess.Popen[bytes]:
@@ -223,18 +247,19 @@ def test_closing_the_wire_ends_everything(slow: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.torch
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_killing_the_agent_ends_the_worker(slow: Path) -> None:
+def test_killing_the_agent_ends_the_worker_and_the_report_that_waits(slow: Path) -> None:
     started: list[int] = []
 
     async def conversation(client: AgentClient) -> None:
         with pytest.raises(AgentError, match="the agent ended early; profile again"):  # noqa: PT012 - the loop raises
             async for message in client.run(request(slow)):
                 if isinstance(message, RunOutput) and "pids" in message.text:
-                    started.extend(pids(message))
+                    started.extend([*pids(message), waiting_report(client._process.pid)])
                     os.kill(client._process.pid, signal.SIGKILL)
 
     run_with_agent(conversation)
     assert ended(started[0], 2.0)
+    assert ended(started[2], 2.0)
     with contextlib.suppress(ProcessLookupError):
         os.kill(started[1], signal.SIGKILL)
 
@@ -250,6 +275,9 @@ def test_killing_the_command_line_leaves_no_process(slow: Path) -> None:
     assert command.stderr is not None
     line = next(line for line in command.stderr if "│ pids" in line)
     started = [int(word) for word in line.split()[-2:]]
+    if sys.platform == "linux":
+        agent = int(Path(f"/proc/{started[0]}/stat").read_text().rpartition(")")[2].split()[1])
+        started += [waiting_report(agent), agent]
     command.send_signal(signal.SIGKILL)
     command.wait(10)
     command.stderr.close()
@@ -342,6 +370,116 @@ def test_run_folders_are_removed_unless_they_are_kept(
         assert files == ["lines.json", "operators.json", "run.json", "trace.json"], "all that report needs"
 
     run_with_agent(conversation)
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_a_report_waits_outside_of_any_project_and_ends_with_the_wire(write: Callable[..., Path]) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    waiting = []
+
+    async def conversation(client: AgentClient) -> None:
+        for _ in range(2):
+            assert isinstance(await last(client, request(path)), RunDone)
+            waiting.append(waiting_report(client._process.pid))
+        assert str(Path(f"/proc/{waiting[0]}/cwd").readlink()) == "/"
+        assert os.getpgid(waiting[0]) == waiting[0]
+        assert all(ended(pid, 2.0) for pid in children(waiting[0])), "each report was a process of its own"
+
+    run_with_agent(conversation)
+    assert waiting[0] == waiting[1]
+    assert ended(waiting[0], 2.0)
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_a_waiting_report_that_was_killed_does_not_fail_the_next_run(write: Callable[..., Path]) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+
+    async def conversation(client: AgentClient) -> None:
+        assert isinstance(await last(client, request(path)), RunDone)
+        first = waiting_report(client._process.pid)
+        os.kill(first, signal.SIGKILL)
+        assert ended(first, 2.0)
+        assert isinstance(await last(client, request(path)), RunDone)
+        assert waiting_report(client._process.pid) != first
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_a_waiting_report_is_no_orphan_of_the_worker(slow: Path) -> None:
+    async def conversation(client: AgentClient) -> None:
+        wanted, waiting = request(slow), 0
+        async for message in client.run(wanted):
+            if isinstance(message, RunOutput) and "pids" in message.text:
+                waiting = waiting_report(client._process.pid)
+                await client.cancel(wanted.run_id)
+        assert waiting_report(client._process.pid) == waiting
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+@pytest.mark.parametrize("end", ["cancel", "crash", "close"])
+def test_a_report_that_does_not_finish_leaves_nobody_and_the_next_run_works(
+    end: str, write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = write("model.py", MANY)
+
+    async def conversation(client: AgentClient) -> None:
+        wanted = request(path)
+        started: list[int] = []
+        async for message in client.run(wanted):
+            if isinstance(message, RunProgress) and message.phase == "attribute":
+                waiting = waiting_report(client._process.pid)
+                started = [waiting, *children(waiting)]
+                if end == "close":
+                    break
+                if end == "cancel":
+                    await client.cancel(wanted.run_id)
+                else:
+                    os.kill(started[1], signal.SIGKILL)
+        assert len(started) == 2
+        if end == "close":
+            await client.close()
+        assert all(ended(pid, 2.0) for pid in started)
+        left = list(cache_folder("runs").iterdir())
+        if end == "crash":
+            assert isinstance(message, RunFailed)
+            assert message.failure.reason.startswith(f"{left[0]}: the report ended with signal 9 (SIGKILL)")
+        else:
+            assert left == []
+        if end == "cancel":
+            assert isinstance(message, RunFailed)
+            assert message.state == "cancelled"
+        if end != "close":
+            assert isinstance(await last(client, request(path)), RunDone)
+
+    run_with_agent(conversation)
+
+
+def start_report() -> subprocess.Popen[bytes]:
+    command = isolated_command(sys.executable, "profile_neuron.report.__main__", str(packages_folder()))
+    return subprocess.Popen(command, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_report_whose_wire_closes_while_it_waits_ends_without_a_word() -> None:
+    report = start_report()
+    assert report.communicate(MAGIC, timeout=30) == (MAGIC, b"")
+    assert report.returncode == 0
+
+
+def test_a_run_folder_that_is_gone_is_one_sentence_of_the_report(tmp_path: Path) -> None:
+    report = start_report()
+    out, log = report.communicate(MAGIC + encode(ReportRequest(str(tmp_path / "gone"))), timeout=30)
+    *_, answer = Decoder().feed(out)
+    assert isinstance(answer, ReportFailed)
+    assert answer.reason.startswith(f"{tmp_path / 'gone'} is not a folder; ")
+    assert (report.returncode, log) == (0, b"")
 
 
 def test_progress_names_the_run(write: Callable[..., Path]) -> None:

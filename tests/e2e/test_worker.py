@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from profile_neuron.wire.messages import Limits
-from tests.conftest import case, operators
+from tests.conftest import Profiler, case, operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from tests.conftest import Profiler
 
 pytestmark = pytest.mark.torch
 
@@ -483,29 +481,53 @@ def test_a_result_names_the_project_modules_by_the_bytes_that_were_executed(
     assert (module.path, module.sha256) == (str(late), hashlib.sha256(b"Y = 2\n").hexdigest()), "of this run alone"
 
 
-def test_what_another_projects_run_imported_of_this_project_is_executed_anew(
-    write: Callable[..., Path], profiler: Profiler
+REACHES = {"the same path": "b", "another spelling": "c/../b", "a link": "link", "other files of these names": "other"}
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_what_another_projects_run_imported_is_not_found_by_this_ones(
+    reach: str, write: Callable[..., Path], profiler: Profiler
 ) -> None:
-    """The first folder reaches into the second one, whose helpers are plain, in a package, and in a shared one."""
-    reach = "import sys\nsys.path.append({!r})\nimport helper, kit.tool, shared.there\nfrom shared import here\n"
-    show = """
-        @profile_neuron(warmup=0, repeats=1)
-        def f(): print(helper.X, kit.tool.X, shared.there.X)
-        """
+    """The first folder reaches into the second: a module, a package, and a package that both have a part of."""
     names = ("helper.py", "kit/__init__.py", "kit/tool.py", "shared/there.py")
     helpers = [write(f"b/{name}", "X = 1\n") for name in names]
-    write("a/shared/here.py", "")
-    a = write("a/model.py", HEAD + reach.format(str(helpers[0].parent)) + textwrap.dedent(show))
-    b = write(
-        "b/model.py", HEAD + "import helper, kit.tool, shared\nfrom shared import there\n" + textwrap.dedent(show)
-    )
-    assert profiler.run(a, project_roots=(str(a.parent),)).output == ("1 1 1",)
+    for name in ("a/shared/here.py", "c/unused.py", *(f"other/{name}" for name in names)):
+        write(name, "X = 1\n")
+    top = helpers[0].parents[1]
+    (top / "link").symlink_to(top / "b")
+    text = f"""
+        import sys
+        sys.path.append("{top / REACHES[reach]}")
+        import helper, kit.tool
+        from shared import there
+        @profile_neuron(warmup=0, repeats=1)
+        def f(): print(helper.X, kit.tool.X, there.X)
+        """
+    a, b = (write(f"{name}/model.py", HEAD + textwrap.dedent(text)) for name in ("a", "b"))
+    b.write_text(b.read_text().replace("sys.path.append", "str"))
+    assert profiler.run(a, project_roots=(str(top / "a"),)).output == ("1 1 1",)
     for helper in helpers:
         helper.write_text("X = 2\n")
-    run = profiler.run(b, project_roots=(str(b.parent),))
+    run = profiler.run(b, project_roots=(str(top / "b"),))
     assert run.output == ("2 2 2",)
     modules = {item.path: item.sha256 for item in run.end.costs.modules}  # type: ignore[union-attr]
     assert modules == {str(path): hashlib.sha256(b"X = 2\n").hexdigest() for path in helpers}
+
+
+def test_what_was_loaded_before_the_first_run_is_not_executed_again_for_another_project(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torch loads an extension that is being developed, whose registrations work once."""
+    write("b/sitecustomize.py", "import extension\n")
+    write("b/extension.py", "import sys\nassert not hasattr(sys, 'registered')\nsys.registered = 1\n")
+    text = HEAD + "import extension\n@profile_neuron\ndef f(): return torch.ones(2)\n"
+    a, b = write("a/model.py", text.replace("import extension\n", "")), write("b/model.py", text)
+    monkeypatch.setenv("PYTHONPATH", str(b.parent))
+    session = Profiler()
+    try:
+        assert [session.run(path).state for path in (a, b)] == ["fresh", "fresh"]
+    finally:
+        session.close()
 
 
 def test_a_result_says_with_what_it_was_made(model: Callable[..., Path], profiler: Profiler) -> None:

@@ -85,6 +85,7 @@ class Server(LanguageServer):
         self.encoding = "utf-16"
         self.is_markdown = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._end: asyncio.Future[None] | None = None
 
     def begin(self, params: types.InitializeParams) -> None:
         """Take up a client, as initialize describes it."""
@@ -125,7 +126,10 @@ class Server(LanguageServer):
         """End the daemon and all that it started."""
         if hasattr(self, "daemon"):
             self.refresh.close()
-            await self.daemon.close()
+            if self._end is None:
+                self._end = asyncio.ensure_future(self.daemon.close())
+            # Whoever comes later, as exit does after shutdown, waits for the same end.
+            await asyncio.shield(self._end)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """A fault of ours is for the log; a person can do nothing about it in a pop-up."""
@@ -257,8 +261,12 @@ def serve(reader: BinaryIO, writer: BinaryIO) -> int:
         finally:
             await server.end()
 
-    with contextlib.suppress(SystemExit, BrokenPipeError, KeyboardInterrupt):
-        asyncio.run(run())
+    try:
+        with contextlib.suppress(SystemExit, BrokenPipeError, KeyboardInterrupt):
+            asyncio.run(run())
+    except Exception:
+        # The rim of the process: it must end although a thread still waits for the client's next byte.
+        log.exception("the server")
     logging.shutdown()
     return 0 if server.protocol._shutdown else 1
 
