@@ -955,6 +955,29 @@ def test_a_file_that_can_be_executed_only_once_per_process_is_run_in_a_new_one(
     assert runs[1].phases.count("start") == 1
 
 
+def test_a_module_that_can_be_executed_only_once_per_process_serves_two_files(
+    profiler: Profiler, write: Callable[..., Path]
+) -> None:
+    write(
+        "ops.py",
+        """
+        import torch
+        LIBRARY = torch.library.Library("profile_neuron_shared", "DEF")
+        LIBRARY.define("double(Tensor x) -> Tensor")
+        LIBRARY.impl("double", lambda x: x * 2, "CPU")
+        """,
+    )
+    text = """
+        import ops, torch
+        from profile_neuron import profile_neuron
+        @profile_neuron(inputs=lambda: torch.ones(2))
+        def {name}(x): return torch.ops.profile_neuron_shared.double(x)
+        """
+    runs = [profiler.run(write(f"{name}.py", text.format(name=name))) for name in ("f", "g")]
+    assert [run.state for run in runs] == ["fresh", "fresh"], runs[1].reason
+    assert runs[1].phases.count("start") == 1, "in a process of its own"
+
+
 def test_a_file_that_fails_for_its_own_reasons_is_not_tried_twice(
     profiler: Profiler, model: Callable[..., Path]
 ) -> None:

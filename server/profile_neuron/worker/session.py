@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -80,8 +81,8 @@ class _Session:
         self._torch: str | None = None
         self._state: InterpreterState | None = None
         self._torch_state: torch_host.TorchState | None = None
-        # Path and hash of files that were executed here and ran. If one of them does not load later, it is
-        # because it cannot be executed twice in one process.
+        # Path and hash of project files that were executed here. If one of them does not load later, it is because
+        # it cannot be executed twice in one process.
         self._loaded: set[tuple[str, str]] = set()
         # A process that user code forks must not speak for us.
         os.register_at_fork(after_in_child=writer.close)
@@ -94,9 +95,9 @@ class _Session:
         try:
             self._run(request)
             answer: Captured | RunFailed = Captured(request.run_id)
-            self._loaded.add((request.path, request.sha256))
+            self._loaded.update(self._executed())
         except RunStopped as stopped:
-            again = stopped.at_import and (request.path, request.sha256) in self._loaded
+            again = stopped.at_import and self._ran_before(request, stopped.failure)
             answer = RunFailed(request.run_id, stopped.state, stopped.failure, retire=again, again=again)
         except BaseException as error:  # noqa: BLE001 - user code may have broken anything, json included
             self._leave_if_forked()
@@ -121,6 +122,14 @@ class _Session:
             self._state, self._torch_state = InterpreterState(), torch_host.TorchState()
         os.chdir(request.cwd)
         runner.run(request, self._loader, self._torch, report)
+
+    def _executed(self) -> set[tuple[str, str]]:
+        return {(path, hashlib.sha256(source).hexdigest()) for path, source in self._loader.executed.items()}
+
+    def _ran_before(self, request: RunRequest, failure: Failure) -> bool:
+        """Whether the file that failed to load, the asked one or one that it imports, was loaded here before."""
+        blamed = failure.frames[-1].path if failure.frames else request.path
+        return any(path == blamed for path, _ in self._executed() & self._loaded)
 
     def _put_back(self) -> bool:
         """Undo what user code changed in the process; False where the process has to be replaced instead."""
