@@ -12,7 +12,9 @@ server = LanguageServer("bare", "1")
 def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
     """One hint per line of the asked range."""
     return [
-        types.InlayHint(types.Position(line, 0), "cpu 12.3 µs · 31 % · 1 op", padding_left=True, data=["file:///x", line])
+        types.InlayHint(
+            types.Position(line, 0), "cpu 12.3 µs · 31 % · 1 op", padding_left=True, data=["file:///x", line]
+        )
         for line in range(params.range.start.line, params.range.end.line)
     ]
 

@@ -915,8 +915,10 @@ def is_answered(client: Client, number: int) -> bool:
 def slowest_until(client: Client, other: Target, done: Callable[[], bool]) -> float:
     """The longest that a request about another document took while something was under way, in seconds."""
     slowest_s = 0.0
+    deadline = time.monotonic() + 3 * TIMEOUT_S
     while not done():
         asked_s = time.monotonic()
+        assert asked_s < deadline
         assert def_lines(client.lenses(other)) == [3, 9]
         slowest_s = max(slowest_s, time.monotonic() - asked_s)
     # At least one was answered in between.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import weakref
 from collections import Counter
 from functools import cached_property, partial
 from itertools import accumulate
@@ -175,7 +176,8 @@ class FunctionOutline:
         self.occurrence = occurrence
         # The function at module or class level that it is, or is in.
         self.unit = outer.node
-        self._outline = outline
+        # Without a cycle: an outline goes with the edit that replaces it, and not when the collector comes.
+        self._outline = weakref.ref(outline)
         self._found = found
         self._piece = piece
 
@@ -213,7 +215,9 @@ class FunctionOutline:
         """Digest of its signature, its decorators, and the functions that give its inputs."""
         node = self._found.node
         own, names = self.keep("interface", lambda: _interface(node))
-        return digest([own, *self._outline.digests_of({*names, *self._inputs_names()})])
+        outline = self._outline()
+        assert outline is not None, "a function is used for as long as its outline is"
+        return digest([own, *outline.digests_of({*names, *self._inputs_names()})])
 
     @property
     def mentions(self) -> set[str]:

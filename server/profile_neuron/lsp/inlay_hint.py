@@ -11,8 +11,11 @@ from lsprotocol import types
 
 from profile_neuron.daemon.screen import Screen
 from profile_neuron.lsp import from_proto, to_proto
+from profile_neuron.lsp.prepared import Prepared
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from profile_neuron.core.render import Hint
     from profile_neuron.daemon.daemon import Daemon
     from profile_neuron.daemon.files import OpenFile
@@ -25,38 +28,45 @@ class _Made:
     epoch: int
     text: str
     hints: tuple[Hint, ...]
-    answers: dict[int, types.InlayHint] = field(default_factory=dict)
+    answers: dict[int, tuple[types.Position, object]] = field(default_factory=dict)
 
 
 class InlayHints:
     """Answers from the hints of the whole file, which are made once per text and state."""
 
-    def __init__(self, daemon: Daemon, encoding: str, is_markdown: bool) -> None:
+    def __init__(
+        self, daemon: Daemon, encoding: str, is_markdown: bool, unstructure: Callable[[types.InlayHint], object]
+    ) -> None:
         self._daemon = daemon
         self._screen = Screen(daemon)
         self._encoding = encoding
         self._is_markdown = is_markdown
+        self._unstructure = unstructure
         # By path.
         self._made: dict[str, _Made] = {}
 
-    async def answer(self, params: types.InlayHintParams) -> list[types.InlayHint]:
+    async def answer(self, params: types.InlayHintParams) -> Prepared:
         """Hints whose position lies in the half-open range."""
         file = await self._daemon.analysed(from_proto.path(params.text_document.uri) or "")
         if file is None:
-            return []
+            return Prepared()
         made = self._made.get(file.path)
         if made is None or made.epoch != self._daemon.epoch or made.text is not file.text:
             made = self._made[file.path] = _Made(self._daemon.epoch, file.text, self._screen.hints(file))
         first = bisect_left(made.hints, from_proto.line(params.range.start), key=attrgetter("line"))
         last = bisect_right(made.hints, from_proto.line(params.range.end), key=attrgetter("line"))
-        found = [self._answer(made, index, file) for index in range(first, last)]
-        return [hint for hint in found if params.range.start <= hint.position < params.range.end]
+        # A line has one hint, so only at the ends of the range can one of its lines have it outside.
+        while first < last and self._answer(made, first, file)[0] < params.range.start:
+            first += 1
+        while first < last and self._answer(made, last - 1, file)[0] >= params.range.end:
+            last -= 1
+        return Prepared(self._answer(made, index, file)[1] for index in range(first, last))
 
-    def _answer(self, made: _Made, index: int, file: OpenFile) -> types.InlayHint:
+    def _answer(self, made: _Made, index: int, file: OpenFile) -> tuple[types.Position, object]:
         answer = made.answers.get(index)
         if answer is None:
-            answer = to_proto.inlay_hint(made.hints[index], file.lines, file.uri, self._encoding)
-            made.answers[index] = answer
+            hint = to_proto.inlay_hint(made.hints[index], file.lines, file.uri, self._encoding)
+            answer = made.answers[index] = (hint.position, self._unstructure(hint))
         return answer
 
     async def resolve(self, hint: types.InlayHint) -> types.InlayHint:

@@ -16,7 +16,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from profile_neuron import __version__
 from profile_neuron.daemon.daemon import Daemon
@@ -27,6 +27,7 @@ from profile_neuron.lsp.configuration import Configuration
 from profile_neuron.lsp.diagnostics import Diagnostics
 from profile_neuron.lsp.documents import Documents
 from profile_neuron.lsp.inlay_hint import InlayHints
+from profile_neuron.lsp.prepared import Prepared, converter
 from profile_neuron.lsp.progress import RunProgress
 from profile_neuron.lsp.refresh import Refresh
 
@@ -79,7 +80,7 @@ class Server(LanguageServer):
             __version__,
             types.TextDocumentSyncKind.Incremental,
             protocol_cls=Protocol,
-            converter_factory=default_converter,
+            converter_factory=converter,
         )
         self.editor = LspEditor(self)
         self.encoding = "utf-16"
@@ -96,8 +97,9 @@ class Server(LanguageServer):
         given: Any = params.initialization_options if isinstance(params.initialization_options, dict) else {}
         self.daemon = Daemon(self.editor)
         self.documents = Documents(self.daemon, self.encoding)
-        self.hints = InlayHints(self.daemon, self.encoding, self.is_markdown)
-        self.lenses = CodeLenses(self.daemon)
+        unstructure = self.protocol._converter.unstructure
+        self.hints = InlayHints(self.daemon, self.encoding, self.is_markdown, unstructure)
+        self.lenses = CodeLenses(self.daemon, unstructure)
         self.refresh = Refresh(self, Diagnostics(self, self.daemon, self.encoding).publish)
         self.run_progress = RunProgress(self)
         self.daemon.set_roots(from_proto.folders(params))
@@ -202,7 +204,7 @@ def make_server() -> Server:
         server.documents.save(params)
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=True))
-    async def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
+    async def inlay_hint(params: types.InlayHintParams) -> Prepared:
         return await server.hints.answer(params)
 
     @server.feature(types.INLAY_HINT_RESOLVE)
@@ -210,7 +212,7 @@ def make_server() -> Server:
         return await server.hints.resolve(hint)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
-    async def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+    async def lenses(params: types.CodeLensParams) -> Prepared:
         return await server.lenses.answer(params)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
