@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import weakref
 from collections import Counter
 from functools import cached_property, partial
 from itertools import accumulate
@@ -49,6 +48,7 @@ class Outline:
         self.text = text
         self.lines = split_lines(text)
         self.pieces = pieces
+        self._units = _Units(pieces)
         offsets = _offsets(pieces)
         found = find([(piece.body, offset) for piece, offset in zip(pieces, offsets, strict=True)], modules, package)
         piece_at = dict(zip(offsets, pieces, strict=True))
@@ -58,7 +58,9 @@ class Outline:
             if item.mark is not None:
                 spec = spec_of(item, item.mark, self.lines)
                 functions.append(
-                    FunctionOutline(self, spec, counts[spec.qualname], item, piece_at[item.offset], _outer(item, found))
+                    FunctionOutline(
+                        self._units, spec, counts[spec.qualname], item, piece_at[item.offset], _outer(item, found)
+                    )
                 )
                 counts[spec.qualname] += 1
         # In source order.
@@ -87,48 +89,15 @@ class Outline:
             if not item.startswith(_DEFINITION) or item.removeprefix(_DEFINITION) in bound
         )
 
-    @cached_property
-    def _units(self) -> dict[str, list[_Unit]]:
-        """Functions that are in no other function, by the last part of their name."""
-        units: dict[str, list[_Unit]] = {}
-        counts: Counter[str] = Counter()
-        for piece in self.pieces:
-            for qualname, node in _module_code(piece).functions:
-                name = qualname if not counts[qualname] else f"{qualname} ({counts[qualname] + 1})"
-                counts[qualname] += 1
-                units.setdefault(node.name, []).append(_Unit(name, qualname, node, piece))
-        return units
-
-    @cached_property
-    def _units_of_class(self) -> dict[str, list[_Unit]]:
-        """Special methods, which are called without being named, by the name of their class."""
-        found: dict[str, list[_Unit]] = {}
-        for name, units in self._units.items():
-            if name.startswith("__") and name.endswith("__"):
-                for unit in units:
-                    if "." in unit.qualname:
-                        found.setdefault(unit.qualname.split(".")[-2], []).append(unit)
-        return found
-
-    @cached_property
-    def _unit_names(self) -> frozenset[str]:
-        """Names by which code may reach a function of the file."""
-        return frozenset(self._units.keys() | self._units_of_class.keys())
-
-    @cached_property
-    def _module_names(self) -> frozenset[str]:
-        """Those of them that the module's own code mentions."""
-        return self._unit_names.intersection(name for piece in self.pieces for name in _module_code(piece).names)
-
     def dependencies(self, function: FunctionOutline, reached: Iterable[str] = ()) -> tuple[Dependency, ...]:
         """Functions of the file that a function may depend on, itself left out, sorted by name.
 
         These are all that it, the module's own code, or one of them mentions by name, and those that a run
         reached, by their qualified names. More than are needed is harmless; one too few would not be.
         """
-        names = {*(function.mentions & self._unit_names), *self._module_names}
+        names = {*(function.mentions & self._units.names), *self._units.module_names}
         reached_names = {name.split(".<locals>")[0] for name in reached}
-        waiting = [unit for unit in self._all_units if not reached_names.isdisjoint((unit.qualname, unit.name))]
+        waiting = [unit for unit in self._units.all if not reached_names.isdisjoint((unit.qualname, unit.name))]
         found: dict[str, _Unit] = {}
         seen: set[str] = set()
         while names or waiting:
@@ -136,12 +105,12 @@ class Outline:
                 unit = waiting.pop()
                 if unit.name not in found:
                     found[unit.name] = unit
-                    names |= (unit.facts.names & self._unit_names) - seen
+                    names |= (unit.facts.names & self._units.names) - seen
             else:
                 name = names.pop()
                 seen.add(name)
-                waiting += self._units.get(name, ())
-                waiting += self._units_of_class.get(name, ())
+                waiting += self._units.by_name.get(name, ())
+                waiting += self._units.special_by_class.get(name, ())
         found = {name: unit for name, unit in found.items() if unit.node is not function.unit}
         return tuple(Dependency(name, unit.facts.digest) for name, unit in sorted(found.items()))
 
@@ -152,32 +121,23 @@ class Outline:
         for piece in self.pieces:
             lines[id(piece)] = offset
             offset += piece.line_count
-        for unit in self._all_units:
+        for unit in self._units.all:
             start = lines[id(unit.piece)]
             yield unit.name, first_line(unit.node) + start, (unit.node.end_lineno or unit.node.lineno) + start
-
-    def digests_of(self, names: Iterable[str]) -> list[str]:
-        """Digests of the functions that have one of these names, in the order of the names."""
-        return [unit.facts.digest for name in sorted(names) for unit in self._units.get(name, ())]
-
-    @cached_property
-    def _all_units(self) -> list[_Unit]:
-        return [unit for units in self._units.values() for unit in units]
 
 
 class FunctionOutline:
     """One decorated function in a text."""
 
     def __init__(
-        self, outline: Outline, spec: FunctionSpec, occurrence: int, found: Found, piece: Piece, outer: Found
+        self, units: _Units, spec: FunctionSpec, occurrence: int, found: Found, piece: Piece, outer: Found
     ) -> None:
         self.spec = spec
         # Which of several with the same qualified name, from 0.
         self.occurrence = occurrence
         # The function at module or class level that it is, or is in.
         self.unit = outer.node
-        # Without a cycle: an outline goes with the edit that replaces it, and not when the collector comes.
-        self._outline = weakref.ref(outline)
+        self._units = units
         self._found = found
         self._piece = piece
 
@@ -215,9 +175,7 @@ class FunctionOutline:
         """Digest of its signature, its decorators, and the functions that give its inputs."""
         node = self._found.node
         own, names = self.keep("interface", lambda: _interface(node))
-        outline = self._outline()
-        assert outline is not None, "a function is used for as long as its outline is"
-        return digest([own, *outline.digests_of({*names, *self._inputs_names()})])
+        return digest([own, *self._units.digests_of({*names, *self._inputs_names()})])
 
     @property
     def mentions(self) -> set[str]:
@@ -257,6 +215,58 @@ class _Facts:
         write(node, parts, names)
         self.digest = digest(parts)
         self.names = frozenset(names)
+
+
+class _Units:
+    """Functions of a text that are in no other function.
+
+    Apart from the outline, which is then in no cycle: it goes with the edit that replaces it, and not when the
+    collector comes.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+
+    @cached_property
+    def by_name(self) -> dict[str, list[_Unit]]:
+        """Functions that are in no other function, by the last part of their name."""
+        units: dict[str, list[_Unit]] = {}
+        counts: Counter[str] = Counter()
+        for piece in self._pieces:
+            for qualname, node in _module_code(piece).functions:
+                name = qualname if not counts[qualname] else f"{qualname} ({counts[qualname] + 1})"
+                counts[qualname] += 1
+                units.setdefault(node.name, []).append(_Unit(name, qualname, node, piece))
+        return units
+
+    @cached_property
+    def special_by_class(self) -> dict[str, list[_Unit]]:
+        """Special methods, which are called without being named, by the name of their class."""
+        found: dict[str, list[_Unit]] = {}
+        for name, units in self.by_name.items():
+            if name.startswith("__") and name.endswith("__"):
+                for unit in units:
+                    if "." in unit.qualname:
+                        found.setdefault(unit.qualname.split(".")[-2], []).append(unit)
+        return found
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names by which code may reach a function of the file."""
+        return frozenset(self.by_name.keys() | self.special_by_class.keys())
+
+    @cached_property
+    def module_names(self) -> frozenset[str]:
+        """Those of them that the module's own code mentions."""
+        return self.names.intersection(name for piece in self._pieces for name in _module_code(piece).names)
+
+    def digests_of(self, names: Iterable[str]) -> list[str]:
+        """Digests of the functions that have one of these names, in the order of the names."""
+        return [unit.facts.digest for name in sorted(names) for unit in self.by_name.get(name, ())]
+
+    @cached_property
+    def all(self) -> list[_Unit]:
+        return [unit for units in self.by_name.values() for unit in units]
 
 
 class _Unit:
