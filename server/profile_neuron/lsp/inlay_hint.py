@@ -58,7 +58,10 @@ class InlayHints:
         # A line has one hint, so only at the ends of the range can one of its lines have it outside.
         while first < last and self._answer(made, first, file)[0] < params.range.start:
             first += 1
-        while first < last and self._answer(made, last - 1, file)[0] >= params.range.end:
+        # The end of the document is the one position that no half-open range of it could hold.
+        ends = to_proto.end_of_line(len(file.lines), file.lines, self._encoding)
+        is_whole = params.range.start < params.range.end == ends
+        while first < last and self._answer(made, last - 1, file)[0] >= params.range.end and not is_whole:
             last -= 1
         return Prepared(self._answer(made, index, file)[1] for index in range(first, last))
 
