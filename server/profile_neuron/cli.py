@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_CANCELLED = 0, 1, 2, 130
 
-_DEPENDENCIES = ("msgpack", "rich")
-_DISTRIBUTIONS = (*_DEPENDENCIES, "pygls", "lsprotocol", "watchdog")
+_DEPENDENCIES = ("msgpack", "rich", "pygls", "lsprotocol")
+_DISTRIBUTIONS = (*_DEPENDENCIES, "watchdog")
 
 _DEFAULT_MOST = 100
 # What a function prints beyond this is counted and not shown.
@@ -300,6 +300,11 @@ def serve_command(arguments: argparse.Namespace) -> int:
     """profile-neuron serve: exit code 0 after shutdown and exit, else 1."""
     import io
 
+    if sys.stdin.isatty():
+        sys.stderr.write(
+            "profile-neuron: serve is for an editor, which starts it by itself; to profile here, use run\n"
+        )
+        return EXIT_USAGE
     from profile_neuron.lsp.server import leave, serve
     from profile_neuron.wire.stdio import take_over
 

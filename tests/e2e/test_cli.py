@@ -491,3 +491,24 @@ def test_without_its_dependencies_the_command_says_which_one_is_missing(tmp_path
         )
         assert (finished.returncode, finished.stdout) == (2, "")
         assert finished.stderr.startswith("profile-neuron: rich is not installed, which only the decorator")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pseudo terminal")
+def test_serve_in_a_terminal_says_that_an_editor_starts_it() -> None:
+    terminal, end = os.openpty()
+    try:
+        finished = subprocess.run(
+            [sys.executable, "-m", "profile_neuron", "serve"],
+            stdin=end,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr == (
+        "profile-neuron: serve is for an editor, which starts it by itself; to profile here, use run\n"
+    )

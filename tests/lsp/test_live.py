@@ -113,6 +113,12 @@ def client(start: Start, root: Path) -> Client:
     return start([root])
 
 
+@pytest.fixture(scope="module")
+def second(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Client:
+    """Another server, for what needs one that has run nothing, and for what ends it."""
+    return start([tmp_path_factory.mktemp("second")])
+
+
 @pytest.fixture
 def folder(root: Path, request: pytest.FixtureRequest) -> Path:
     """A folder of the shared server for one test."""
@@ -575,16 +581,77 @@ class TestEnding:
         assert len(left(root, limits["leftoverProcessesAfterExitSeconds"])) == given["leftoverProcesses"]
         assert played.client.wait_exit() == given["exitCode"]
 
-    def test_a_server_that_is_killed_leaves_its_results_and_no_process(self, start: Start, tmp_path: Path) -> None:
+    def test_a_worker_that_is_killed_fails_the_run_and_the_next_save_works(
+        self, client: Client, opened: Callable[[str, str], Document]
+    ) -> None:
+        document = opened("model.py", SLOW)
+        document.save()
+        own = wait_pids(client, "slow")
+        os.kill(own[0], signal.SIGKILL)
+        (title, *_) = until_lens(client, document.uri, "Profile failed: ", timeout_s=LEFT_S)
+        assert title == f"Profile failed: crashed, line {line_of(document.text, 'def slow')}"
+        assert ended(own[1], LEFT_S), "what the function had started went with the worker"
+        (found,) = until(client, lambda: diagnostics(client, document.uri), bool)
+        assert found["range"]["start"]["line"] == line_of(document.text, "def slow") - 1
+        document.replace("    time.sleep(600)\n", "    child.kill()\n    child.wait()\n")
+        document.save()
+        until_fresh(client, document.uri)
+        assert diagnostics(client, document.uri) == []
+
+    @pytest.mark.parametrize("how", ["shutdown", "SIGKILL"])
+    def test_a_server_that_ends_while_its_worker_starts_leaves_nothing(
+        self, how: str, start: Start, tmp_path: Path
+    ) -> None:
         root = tmp_path / "ws"
         client = start([root])
+        document = client.open(root / "model.py", dedented(QUICK))
+        document.save()
+        wait_token(client)
+        assert lenses(client, document.uri) == ["Starting…", "Cancel"]
+        assert len(processes(root)) > 1
+        match how:
+            case "shutdown":
+                client.shutdown(timeout_s=1.0)
+                assert client.exit() == 0
+            case _:
+                client.process.kill()
+                assert client.wait_exit() == -9
+        assert left(root, LEFT_S) == []
+
+    def test_a_run_is_cancelled_while_its_worker_starts(self, second: Client) -> None:
+        client, root = second, second.roots[0]
+        document = client.open(root / "model.py", dedented(QUICK))
+        document.save()
+        token = wait_token(client)
+        assert lenses(client, document.uri) == ["Starting…", "Cancel"]
+        client.notify("window/workDoneProgress/cancel", {"token": token})
+        seen = until_lens(client, document.uri, "Cancelled", timeout_s=2.0)
+        assert seen == ["Cancelled", "Profile again"]
+        document.save()
+        until_fresh(client, document.uri)
+        assert len(runs(client)) == 2
+
+    def test_a_client_that_goes_without_a_word_leaves_nothing(self, second: Client) -> None:
+        client, root = second, second.roots[0]
+        client.open(root / "slow.py", dedented(SLOW)).save()
+        own = wait_pids(client, "slow")
+        assert set(own) < set(processes(root))
+        client.close_input()
+        assert client.wait_exit(timeout_s=10.0) == 1
+        assert left(root, LEFT_S) == []
+
+    def test_a_server_that_is_killed_leaves_its_results_and_no_process(
+        self, start: Start, client: Client, root: Path
+    ) -> None:
+        # The last one, since the other tests share the server.
         quick = client.open(root / "quick.py", dedented(QUICK))
         quick.save()
         titles = until_fresh(client, quick.uri)
         shown = hints(client, quick.uri)
         assert shown
+        mark = client.mark()
         client.open(root / "slow.py", dedented(SLOW)).save()
-        own = wait_pids(client, "slow")
+        own = wait_pids(client, "slow", mark)
         assert set(own) < set(processes(root))
         client.process.kill()
         assert left(root, LEFT_S) == []
@@ -601,67 +668,3 @@ class TestEnding:
         settle(client, root)
         assert lenses(client, quick.uri) == titles
         assert processes(root) == [client.process.pid], "what is known is shown without any agent"
-
-    def test_a_worker_that_is_killed_fails_the_run_and_the_next_save_works(
-        self, client: Client, opened: Callable[[str, str], Document]
-    ) -> None:
-        document = opened("model.py", SLOW)
-        document.save()
-        own = wait_pids(client, "slow")
-        os.kill(own[0], signal.SIGKILL)
-        (title, *_) = until_lens(client, document.uri, "Profile failed: ", timeout_s=LEFT_S)
-        assert title == "Profile failed: crashed"
-        assert ended(own[1], LEFT_S), "what the function had started went with the worker"
-        (found,) = until(client, lambda: diagnostics(client, document.uri), bool)
-        assert found["range"]["start"]["line"] == line_of(document.text, "def slow") - 1
-        document.replace("    time.sleep(600)\n", "    child.kill()\n    child.wait()\n")
-        document.save()
-        until_fresh(client, document.uri)
-        assert diagnostics(client, document.uri) == []
-
-    def test_a_run_is_cancelled_while_its_worker_starts(self, start: Start, tmp_path: Path) -> None:
-        root = tmp_path / "ws"
-        client = start([root])
-        document = client.open(root / "model.py", dedented(QUICK))
-        document.save()
-        token = wait_token(client)
-        assert lenses(client, document.uri) == ["Starting…", "Cancel"]
-        client.notify("window/workDoneProgress/cancel", {"token": token})
-        seen = until_lens(client, document.uri, "Cancelled", timeout_s=2.0)
-        assert seen == ["Cancelled", "Profile again"]
-        document.save()
-        until_fresh(client, document.uri)
-        assert len(runs(client)) == 2
-
-    @pytest.mark.parametrize("how", ["shutdown", "end of input", "SIGKILL"])
-    def test_a_server_that_ends_while_its_worker_starts_leaves_nothing(
-        self, how: str, start: Start, tmp_path: Path
-    ) -> None:
-        root = tmp_path / "ws"
-        client = start([root])
-        document = client.open(root / "model.py", dedented(QUICK))
-        document.save()
-        wait_token(client)
-        assert lenses(client, document.uri) == ["Starting…", "Cancel"]
-        assert len(processes(root)) > 1
-        match how:
-            case "shutdown":
-                client.shutdown(timeout_s=1.0)
-                assert client.exit() == 0
-            case "end of input":
-                client.close_input()
-                assert client.wait_exit() == 1
-            case _:
-                client.process.kill()
-                assert client.wait_exit() == -9
-        assert left(root, LEFT_S) == []
-
-    def test_a_client_that_goes_without_a_word_leaves_nothing(self, start: Start, tmp_path: Path) -> None:
-        root = tmp_path / "ws"
-        client = start([root])
-        client.open(root / "slow.py", dedented(SLOW)).save()
-        own = wait_pids(client, "slow")
-        assert set(own) < set(processes(root))
-        client.close_input()
-        assert client.wait_exit(timeout_s=10.0) == 1
-        assert left(root, LEFT_S) == []

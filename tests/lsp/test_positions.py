@@ -20,7 +20,7 @@ from tests.lsp.conftest import with_fake
 from tests.lsp.screen import lenses, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tests.fakes.control import Event
@@ -141,6 +141,20 @@ def sha256(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
+@dataclass(frozen=True)
+class Edit:
+    """A text before and after what is marked in it, or between other positions, was replaced."""
+
+    before: Marked
+    new: str
+    after: Marked
+    span: tuple[Position, Position] | None = None
+
+
+def edit_of(template: str, new: str) -> Edit:
+    return Edit(marked(template), new, marked(edited(template, new)))
+
+
 @dataclass
 class Editor:
     """One client with its own encoding, for many documents."""
@@ -182,14 +196,28 @@ class Editor:
             assert document.path is not None
             document.path.write_bytes(disk)
             self.client.notify("textDocument/didSave", {"textDocument": {"uri": document.uri}})
-        self.fake.wait_for_event("ended", lambda event: self.fake.count("ended", mark) >= runs, mark)
+        started = self.wait_for_runs([document], runs, mark)
+        assert {run["path"] for run in started} == {str(document.path)}
+        return started
+
+    def save_all(self, documents: list[Document]) -> None:
+        """Save documents with one function each: the run of each one has to be of the client's text."""
+        mark = self.fake.mark()
+        for document in documents:
+            document.save()
+        started = self.wait_for_runs(documents, len(documents), mark)
+        runs = {run["path"]: run["sha256"] for run in started}
+        assert runs == {str(document.path): sha256(document.text) for document in documents}
+
+    def wait_for_runs(self, documents: list[Document], runs: int, after: int) -> list[Event]:
+        """Wait for the ends of so many runs, and until their documents show them; gives the runs."""
+        self.fake.wait_for_event("ended", lambda event: self.fake.count("ended", after) >= runs, after)
         # Asked again without waiting to be told, which the server does no more often than a person can see.
         deadline = time.monotonic() + TIMEOUT_S
-        while "Cancel" in lenses(self.client, document.uri):
+        while any("Cancel" in lenses(self.client, document.uri) for document in documents):
             assert time.monotonic() < deadline
-        started = [event for event in self.fake.events[mark:] if event["event"] == "started"]
+        started = [event for event in self.fake.events[after:] if event["event"] == "started"]
         assert len(started) == runs
-        assert {run["path"] for run in started} == {str(document.path)}
         return started
 
     def diagnostics(self, document: Document, ranges: list[dict[str, Any]], after: int = 0) -> list[dict[str, Any]]:
@@ -203,40 +231,38 @@ class Editor:
         assert [one["range"] for one in found] == ranges
         return found
 
-    def touch_and_save(self, document: Document) -> None:
-        """Change the code of the only function, so that the save starts a run: it has to be of the client's text."""
-        start = document.text.index("return b") + len("return b")
-        self.edit(document, start, start, " + 1")
-        (run,) = self.save(document)
-        assert run["sha256"] == sha256(document.text)
+    def check(self, *pairs: tuple[Document, Marked]) -> None:
+        """Documents are what they should be after their edits, with their hints, and saves run these texts."""
+        self._check_hints(pairs)
+        touched = []
+        for document, after in pairs:
+            # Comments are no change of the code; this is one.
+            at = after.text.index("return b") + len("return b")
+            self.edit(document, at, at, " + 1")
+            moved = {kind: [mark + 4 * (mark >= at) for mark in marks] for kind, marks in after.marks.items()}
+            touched.append((document, Marked(document.text, moved)))
+        self.save_all([document for document, _ in pairs])
+        self._check_hints(touched)
+        for document, _ in pairs:
+            document.close()
 
-    def check(self, document: Document, after: Marked) -> None:
-        """The document is what it should be after an edit, its hints are there, and a save runs this text."""
-        assert document.text == after.text
-        assert self.hints(document) == after.hints(self.encoding)
-        self.touch_and_save(document)
-        at = after.text.index("return b") + len("return b")
-        moved = {kind: [mark + 4 * (mark >= at) for mark in marks] for kind, marks in after.marks.items()}
-        touched = Marked(f"{after.text[:at]} + 1{after.text[at:]}", moved)
-        assert document.text == touched.text
-        assert self.hints(document) == touched.hints(self.encoding)
-        document.close()
+    def check_edits(self, edits: Iterable[Edit]) -> None:
+        """Make each edit in a profiled document of its own, and check what comes of it."""
+        pairs = [(self.open(edit.before.text), edit) for edit in edits]
+        self.save_all([document for document, _ in pairs])
+        self._check_hints((document, edit.before) for document, edit in pairs)
+        for document, edit in pairs:
+            span = edit.span
+            if span is None:
+                (start,), (stop,) = edit.before.marks[CUT], edit.before.marks[PASTE]
+                span = (position(document.text, start, self.encoding), position(document.text, stop, self.encoding))
+            document.change(span, edit.new)
+        self.check(*((document, edit.after) for document, edit in pairs))
 
-    def check_edit(self, template: str, new: str, end: str) -> None:
-        """Make the one edit of a template in a profiled document, and check what comes of it."""
-        before = marked(template, end)
-        document = self.open(before.text)
-        (run,) = self.save(document)
-        assert run["sha256"] == sha256(before.text)
-        assert self.hints(document) == before.hints(self.encoding)
-        (start,), (stop,) = before.marks[CUT], before.marks[PASTE]
-        self.edit(document, start, stop, new)
-        # A mark that was replaced is in what replaces it.
-        rest = marked(template.partition(PASTE)[2], end)
-        ahead = marked(template.partition(CUT)[0], end)
-        offset = len(ahead.text) + len(new)
-        marks = {kind: ahead.marks[kind] + [offset + mark for mark in rest.marks[kind]] for kind in rest.marks}
-        self.check(document, Marked(ahead.text + new + rest.text, marks))
+    def _check_hints(self, pairs: Iterable[tuple[Document, Marked]]) -> None:
+        for document, wanted in pairs:
+            assert document.text == wanted.text
+            assert self.hints(document) == wanted.hints(self.encoding), repr(wanted.text)
 
 
 @pytest.fixture(scope="module", params=CLIENTS)
@@ -274,7 +300,7 @@ def test_of_several_encodings_one_that_was_offered_is_chosen_and_used(
         ) as client:
             assert client.position_encoding in offered[1:]
             editor = Editor(ready(client), fake, root, client.position_encoding, count(1))
-            editor.check_edit(commented(f" 🙂{CUT}🙂{PASTE}"), "日本", "\n")
+            editor.check_edits([edit_of(commented(f" 🙂{CUT}🙂{PASTE}"), "日本")])
     finally:
         fake.close()
 
@@ -545,7 +571,7 @@ def test_edits_at_every_character_arrive(editor: Editor, kind: str) -> None:
         assert editor.hints(document)[number] == hint, name
     starts = [document.text.index(f"x = x + {number} ") for number in range(len(INSIDE))]
     rest = [document.text.index("b = x\n"), document.text.index("return b")]
-    editor.check(document, Marked(document.text, {HINT: [*starts, *rest]}))
+    editor.check((document, Marked(document.text, {HINT: [*starts, *rest]})))
 
 
 # Templates in which E stands for the line end of the text, and what replaces their marked part.
@@ -570,15 +596,12 @@ OVER_ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-@pytest.mark.parametrize("name", OVER_ENDS)
-def test_edits_over_line_ends_arrive(editor: Editor, name: str, end: str) -> None:
-    comment, new = OVER_ENDS[name]
-    # What is fixed as a line feed must not become the text's line end.
-    template = commented(comment.replace("E", end)).replace("\r\n", "\0").replace("\r", "\1")
-    parts = template.replace("\n", end).replace("\0", "\r\n").replace("\1", "\r")
-    if "\n    # two" in comment:
-        parts = parts.replace(f"{PASTE}{end}    # two", f"{PASTE}\n    # two")
-    editor.check_edit(parts, new.replace("E", end), "\n")
+def test_edits_over_line_ends_arrive(editor: Editor, end: str) -> None:
+    around = commented("%").replace("\n", end)
+    editor.check_edits(
+        edit_of(around.replace("%", comment.replace("E", end)), new.replace("E", end))
+        for comment, new in OVER_ENDS.values()
+    )
 
 
 LAST_LINES = {
@@ -593,11 +616,11 @@ LAST_LINES = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-@pytest.mark.parametrize("name", LAST_LINES)
-def test_edits_at_the_very_end_arrive(editor: Editor, name: str, end: str) -> None:
-    last, new = LAST_LINES[name]
-    head = commented(" 🙂").rpartition(f"    {HINT}return")[0]
-    editor.check_edit((head + last.replace("E", "\n")).replace("\n", end), new.replace("E", end), "\n")
+def test_edits_at_the_very_end_arrive(editor: Editor, end: str) -> None:
+    head = commented(" 🙂").rpartition(f"    {HINT}return")[0].replace("\n", end)
+    editor.check_edits(
+        edit_of(head + last.replace("E", end), new.replace("E", end)) for last, new in LAST_LINES.values()
+    )
 
 
 # Lines and columns that are not there, from those of the end of the first statement's line; what they stand for.
@@ -610,28 +633,25 @@ BEYOND = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-@pytest.mark.parametrize("name", BEYOND)
-def test_a_column_behind_a_line_is_its_end(editor: Editor, name: str, end: str) -> None:
-    span, before, behind = BEYOND[name]
+def test_a_column_behind_a_line_is_its_end(editor: Editor, end: str) -> None:
     template = commented(" 日本🙂x\n    # 🙂 second")
-    wanted = marked(template, end)
-    document = editor.open(wanted.text)
-    editor.save(document)
-    stop = end_of_line(wanted.text, wanted.marks[HINT][0])
-    document.change(span(*position(wanted.text, stop, editor.encoding)), "𠮷+")
-    edit = f"🙂{'' if before else 'x'}𠮷+{'' if behind else chr(10)}    # 🙂 second"
-    editor.check(document, marked(template.replace("🙂x\n    # 🙂 second", edit), end))
+    before = marked(template, end)
+    stop = position(before.text, end_of_line(before.text, before.marks[HINT][0]), editor.encoding)
+    edits = []
+    for span, taken, is_joined in BEYOND.values():
+        rest = f"🙂{'x'[taken:]}𠮷+{'' if is_joined else chr(10)}    # 🙂 second"
+        after = marked(template.replace("🙂x\n    # 🙂 second", rest), end)
+        edits.append(Edit(before, "𠮷+", after, span(*stop)))
+    editor.check_edits(edits)
 
 
-@pytest.mark.parametrize("end", ["", *ENDS.values()], ids=["none", *ENDS])
-@pytest.mark.parametrize("place", [(1000, 0), (1000, 7), (2**31 - 1, 2**31 - 1)], ids=str)
-def test_a_line_behind_the_text_is_its_end(editor: Editor, place: Position, end: str) -> None:
-    template = commented(" 日本🙂").rstrip("\n") + "  # 🙂" + ("\n" if end else "")
-    wanted = marked(template, end or "\n")
-    document = editor.open(wanted.text)
-    editor.save(document)
-    document.change((place, place), "# 𠮷")
-    editor.check(document, marked(f"{template}# 𠮷", end or "\n"))
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_line_behind_the_text_is_its_end(editor: Editor, end: str) -> None:
+    edits = []
+    for template in (commented(" 日本🙂"), commented(" 日本🙂").rstrip("\n") + "  # 🙂"):
+        for place in ((1000, 0), (1000, 7), (2**31 - 1, 2**31 - 1)):
+            edits.append(Edit(marked(template, end), "# 𠮷", marked(f"{template}# 𠮷", end), (place, place)))
+    editor.check_edits(edits)
 
 
 def test_a_position_inside_of_a_character_is_before_it(editor: Editor) -> None:
@@ -646,7 +666,7 @@ def test_a_position_inside_of_a_character_is_before_it(editor: Editor) -> None:
     after = marked(commented(" 日x𠮷y"))
     # The harness takes such a position to be behind the character.
     editor.client.buffers[document.uri].text = after.text
-    editor.check(document, after)
+    editor.check((document, after))
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
@@ -664,7 +684,7 @@ def test_changes_of_one_notification_count_one_after_the_other(editor: Editor, e
         changes.append({"range": lsp_range(*span), "text": new})
         text = text[:start] + new + text[start + len(old) :]
     editor.send(document, *changes)
-    editor.check(document, marked(commented(" 日\n    # !𠮷"), end))
+    editor.check((document, marked(commented(" 日\n    # !𠮷"), end)))
 
 
 @pytest.mark.parametrize("by_range", [False, True], ids=["without a range", "by a range"])
@@ -677,7 +697,7 @@ def test_a_text_that_is_replaced_as_a_whole_arrives(editor: Editor, end: str, by
         document.change(((0, 0), (2**31 - 1, 0)), after.text)
     else:
         document.replace_all(after.text)
-    editor.check(document, after)
+    editor.check((document, after))
 
 
 # Many edits.
