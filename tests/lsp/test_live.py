@@ -27,7 +27,9 @@ from tests.lsp.screen import act, diagnostics, hints, lenses, logged, ready, set
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tests.fakes.control import FakeAgents
     from tests.lsp.client import Target
+    from tests.lsp.conftest import Serve
 
     Start = Callable[..., Client]
     Write = Callable[[str, str], Path]
@@ -482,6 +484,29 @@ class TestOutput:
             text.removeprefix("talkative │ ") for text in wanted
         )
 
+    def test_the_lens_counts_the_calls(self, client: Client, opened: Callable[[str, str], Document]) -> None:
+        document = opened(
+            "model.py",
+            """
+            import time
+            from pn_api import profile_neuron
+
+            @profile_neuron(warmup=0, repeats=3)
+            def slow():
+                time.sleep(1)
+            """,
+        )
+        shown: list[str] = []
+
+        def look() -> list[str]:
+            shown.extend(lenses(client, document.uri))
+            return shown[-2:]
+
+        document.save()
+        until(client, look, lambda seen: "Re-profile" in seen, COLD_S)
+        counted = [title for title in dict.fromkeys(shown) if title.startswith("Profiling… ")]
+        assert counted == ["Profiling… 1/3", "Profiling… 2/3", "Profiling… 3/3"]
+
 
 class TestHelpers:
     def test_a_helper_that_is_saved_marks_its_caller_whose_save_runs_it(
@@ -539,6 +564,16 @@ class TestEnding:
         }
         assert diagnostics(client, document.uri) == []
         assert client.count("window/showMessage", mark) == 0
+
+    def test_a_cancel_is_not_logged_as_ignored(self, serve: Serve, fake: FakeAgents, tmp_path: Path) -> None:
+        client = ready(serve([tmp_path / "ws"]))
+        fake.hold()
+        document = client.open(tmp_path / "ws" / "model.py", dedented(QUICK))
+        document.save()
+        client.notify("window/workDoneProgress/cancel", {"token": wait_token(client)})
+        until_lens(client, document.uri, "Cancelled")
+        client.stop()
+        assert "Ignoring" not in client.stderr
 
     def test_cancel_shutdown_and_exit_during_a_run(self, start: Start, tmp_path: Path) -> None:
         folder, root = case("P13"), tmp_path / "p13"

@@ -106,6 +106,16 @@ def names(runs: Iterable[dict[str, Any]]) -> list[str]:
 
 
 class TestSaving:
+    def test_an_edit_and_a_save_before_anything_was_asked_run_what_was_edited(
+        self, serve: Serve, root: Path, fake: FakeAgents
+    ) -> None:
+        client = ready(serve([root]))
+        document = client.open(root / "many.py", many(40))
+        document.replace("x + 31\n", "x + 310\n")
+        document.save()
+        until_lens(client, document.uri, "Re-profile")
+        assert names(fake.runs) == ["f31"], "and not the first twenty"
+
     def test_a_save_during_a_run_is_followed_by_a_run_of_what_it_saved(
         self, client: Client, document: Document, fake: FakeAgents
     ) -> None:

@@ -43,7 +43,7 @@ class Editor:
     """A person's editor of one file."""
 
     def __init__(self, text: str = TEXT, *results: Result) -> None:
-        self.file = OpenFile(PATH, "file:///p/m.py", "/p", "", text, 1, text)
+        self.file = OpenFile(PATH, "file:///p/m.py", "/p", "", text, 1, saved_text=text, opened_text=text)
         self.file.circumstances = MADE_WITH
         self.file.results = results
         self.epoch = 0
@@ -370,16 +370,26 @@ def test_an_analysis_of_an_older_text_is_not_taken_over() -> None:
     assert editor.shown()[0] == "stale"
 
 
-def test_the_baseline_is_the_first_text_that_parsed() -> None:
-    editor = Editor("x = (\n")
+def test_the_baseline_is_the_text_at_opening() -> None:
+    editor = Editor(TEXT)
     editor.views()
-    assert editor.file.baseline is None
-    editor.write(TEXT).views()
     baseline = editor.file.baseline
     assert baseline is not None
     assert baseline.text == TEXT
     editor.edit("x + 1", "x + 2").views()
     assert editor.file.baseline is baseline
+
+
+def test_a_text_that_was_edited_before_it_was_first_looked_at_is_no_baseline() -> None:
+    editor = Editor(TEXT)
+    editor.edit("x + 1", "x + 2").views()
+    assert editor.file.baseline is None
+
+
+def test_the_columns_of_the_first_line_count_the_mark_that_its_text_begins_with() -> None:
+    editor = Editor(f"\ufeff{TEXT}")
+    assert editor.file.client_lines == [f"\ufeff{editor.file.lines[0]}", *editor.file.lines[1:]]
+    assert not editor.file.lines[0].startswith("\ufeff")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ class Daemon:
         """A file is shown."""
         root = self._root_of(path)
         package = module_place(Path(path), os.path.exists).package
-        self._files[path] = OpenFile(path, uri, root, package, text, version, saved_text=text)
+        self._files[path] = OpenFile(path, uri, root, package, text, version, saved_text=text, opened_text=text)
         self._start(self._load(path), f"load {path}")
 
     def changed(self, path: str, text: str, version: int) -> None:
@@ -475,13 +475,7 @@ class Daemon:
         if file is None:
             return None
         await self._look(file)
-        modules = self.settings_of(file.root).decorator_modules
-        arguments = (saved.text, modules, file.package, file.outline)
-        if len(saved.text) < LARGE_TEXT:
-            found, source_error = analysis(*arguments)
-        else:
-            # With the digest of all functions, which the keys need.
-            found, source_error = await asyncio.to_thread(_thorough_analysis, *arguments)
+        found, source_error = await self._analysis(file, saved.text)
         if file is not self._files.get(path):
             return None
         if found is None:
@@ -490,6 +484,14 @@ class Daemon:
         file.save_problem = None
         keys = {file.id_of(function): result_key(found, function) for function in found.functions}
         return _Saved(file, saved.sha256, found, keys)
+
+    async def _analysis(self, file: OpenFile, text: str) -> tuple[Outline | None, SourceError | None]:
+        """The outline of another text of a file than the one that is edited, or why there is none."""
+        modules = self.settings_of(file.root).decorator_modules
+        if len(text) < LARGE_TEXT:
+            return analysis(text, modules, file.package, file.outline)
+        # With the digest of all functions, which the keys need.
+        return await asyncio.to_thread(_thorough_analysis, text, modules, file.package, file.outline)
 
     def _take_problem(self, path: str, problem: disk.Problem) -> None:
         file = self._files.get(path)
@@ -515,6 +517,8 @@ class Daemon:
                 self._editor.ask_trust(file.root, [function.spec.qualname for function in needed])
             needed = []
         else:
+            if file.baseline is None and len(needed) > self.settings_of(file.root).run_max_per_save:
+                file.baseline, _ = await self._analysis(file, file.opened_text)
             chosen = self._limited(file, needed)
             if len(chosen) < len(needed):
                 name = Path(path).name
@@ -536,6 +540,8 @@ class Daemon:
         functions = file.outline.functions
         keys = {file.id_of(function): result_key(file.outline, function) for function in functions}
         needed = [function for function in functions if self._needs_run(file, function, keys)]
+        if file.baseline is None and len(needed) > self.settings_of(file.root).run_max_per_save:
+            return frozenset()
         return frozenset(file.id_of(function) for function in self._limited(file, needed))
 
     async def _ask(self, path: str, ids: frozenset[FunctionId] | None, stale_only: bool) -> tuple[str, ...]:

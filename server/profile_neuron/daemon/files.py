@@ -52,8 +52,9 @@ class OpenFile:
     # The last text that parsed, and why today's does not, if so.
     outline: Outline | None = None
     error: SourceError | None = None
-    # At opening or at the last save that could start runs.
+    # At opening, or of the last save that could start runs; None as long as the text at opening is not analysed.
     baseline: Outline | None = None
+    opened_text: str = ""
     outcomes: dict[FunctionId, Outcome] = field(default_factory=dict)
     # Content of the project modules that results depend on, by path.
     hashes: dict[str, str] = field(default_factory=dict)
@@ -91,6 +92,13 @@ class OpenFile:
         return self._lines
 
     @property
+    def client_lines(self) -> list[str]:
+        """The same as a client counts columns in them: with the mark at the start, where its text has one."""
+        if self.text.startswith("\ufeff"):
+            return [f"\ufeff{self.lines[0]}", *self.lines[1:]]
+        return self.lines
+
+    @property
     def is_analysed(self) -> bool:
         return self._analysed == self.text
 
@@ -105,7 +113,7 @@ class OpenFile:
             return
         if found is not None:
             self.outline = found
-            if self.baseline is None:
+            if self.baseline is None and text == self.opened_text:
                 self.baseline = found
             if self.save_problem is not None and self.save_problem.line is not None:
                 # It was about text that did not parse.

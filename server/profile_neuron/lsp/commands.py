@@ -110,7 +110,7 @@ class Commands:
         for view in self._daemon.views(file):
             if (view.spec.qualname, view.occurrence) == functions[0][1:]:
                 line = view.failure_line or view.spec.def_line
-                selection = to_proto.whole_line(line, file.lines, self._server.encoding)
+                selection = to_proto.whole_line(line, file.client_lines, self._server.encoding)
                 reason = view.failure.reason if view.failure is not None else ""
                 self._show(file.uri, selection, f"line {line}: {reason}")
 
@@ -137,7 +137,7 @@ class Commands:
             f'    """What {qualname} is called with when it is profiled."""\n'
             f"    raise NotImplementedError('return {given}')\n"
         )
-        at = to_proto.end_of_line(last, file.lines, self._server.encoding)
+        at = to_proto.end_of_line(last, file.client_lines, self._server.encoding)
         if not get_capability(self._server.client_capabilities, "workspace.apply_edit", False):
             self._server.editor.warn(f"add a function {name} to the file that returns {given}")
             return

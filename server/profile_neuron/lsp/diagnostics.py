@@ -34,7 +34,8 @@ class Diagnostics:
             file = await self._daemon.analysed(opened.path)
             if file is not None:
                 current[file.uri] = [
-                    to_proto.diagnostic(finding, file.lines, self._encoding) for finding in self._screen.findings(file)
+                    to_proto.diagnostic(finding, file.client_lines, self._encoding)
+                    for finding in self._screen.findings(file)
                 ]
         for uri in self._published.keys() - current.keys():
             self._send(uri, [])

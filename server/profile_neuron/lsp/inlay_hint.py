@@ -59,7 +59,7 @@ class InlayHints:
         while first < last and self._answer(made, first, file)[0] < params.range.start:
             first += 1
         # The end of the document is the one position that no half-open range of it could hold.
-        ends = to_proto.end_of_line(len(file.lines), file.lines, self._encoding)
+        ends = to_proto.end_of_line(len(file.lines), file.client_lines, self._encoding)
         is_whole = params.range.start < params.range.end == ends
         while first < last and self._answer(made, last - 1, file)[0] >= params.range.end and not is_whole:
             last -= 1
@@ -68,7 +68,7 @@ class InlayHints:
     def _answer(self, made: _Made, index: int, file: OpenFile) -> tuple[types.Position, object]:
         answer = made.answers.get(index)
         if answer is None:
-            hint = to_proto.inlay_hint(made.hints[index], file.lines, file.uri, self._encoding)
+            hint = to_proto.inlay_hint(made.hints[index], file.client_lines, file.uri, self._encoding)
             answer = made.answers[index] = (hint.position, self._unstructure(hint))
         return answer
 
