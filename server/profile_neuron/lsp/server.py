@@ -138,7 +138,7 @@ class Server(LanguageServer):
         log.error("%s: %s", getattr(source, "__name__", source), error)
 
     def _add_command(self, name: str, handler: Any) -> None:
-        async def command(*arguments: Any) -> Any:
+        async def command(*arguments: object) -> Any:
             return await handler(list(arguments))
 
         self.command(name)(command)
