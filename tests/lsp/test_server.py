@@ -106,6 +106,70 @@ def names(runs: Iterable[dict[str, Any]]) -> list[str]:
 
 
 class TestSaving:
+    def test_a_helper_that_is_saved_after_the_first_run_that_imports_it_makes_the_numbers_old(
+        self, client: Client, root: Path, path: Path
+    ) -> None:
+        helper = client.open(root / "aside.py", "X = 1\n")
+        client.open(path, f"# fake: module aside.py\n{SOURCE}").save()
+        until_lens(client, path, "Re-profile")
+        helper.replace("X = 1", "X = 2")
+        helper.save()
+        until_lens(client, path, "cpu 6.00 ms (aside.py changed")
+
+    def test_what_an_earlier_save_wanted_is_run_although_later_ones_edit_other_functions(
+        self, client: Client, root: Path, fake: FakeAgents
+    ) -> None:
+        document = client.open(root / "many.py", many(25))
+        client.lenses(document.uri)
+        fake.hold()
+        document.replace("x + 0\n", "x + 100\n")
+        document.save()
+        fake.wait_for_event("started")
+        for number in (1, 2):
+            document.replace(f"x + {number}\n", f"x + {number}00\n")
+            document.save()
+            settle(client, root)
+        fake.hold(False)
+        until(client, lambda: lenses(client, document.uri), lambda seen: "Cancel" not in seen)
+        assert sorted(set(names(fake.runs))) == ["f0", "f1", "f2"]
+
+    def test_a_cancel_while_saves_are_gathered_does_not_outlive_the_next_save(
+        self, client: Client, path: Path, fake: FakeAgents
+    ) -> None:
+        document = client.open(path, SOURCE)
+        document.save()
+        act(client, "cancelAll")
+        document.replace("x + 1", "x + 3")
+        document.save()
+        until_lens(client, path, "Re-profile")
+        assert len(fake.runs) >= 1
+
+    def test_what_another_program_wrote_and_the_editor_took_over_can_be_profiled(
+        self, client: Client, path: Path, fake: FakeAgents
+    ) -> None:
+        document = client.open(path, SOURCE)
+        client.barrier()
+        text = SOURCE.replace("x + 1", "x + 4")
+        path.write_text(text, encoding="utf-8")
+        document.replace_all(text)
+        act(client, "profileFunction", about(document))
+        until_lens(client, path, "Re-profile")
+        assert said(client) == []
+
+    def test_a_comment_that_is_saved_while_functions_wait_starts_no_run_twice(
+        self, client: Client, root: Path, fake: FakeAgents
+    ) -> None:
+        document = client.open(root / "many.py", many(4))
+        fake.hold()
+        document.save()
+        fake.wait_for_event("started")
+        document.replace("x + 3\n", "x + 3  # three\n")
+        document.save()
+        settle(client, root)
+        fake.hold(False)
+        until(client, lambda: lenses(client, document.uri), lambda seen: "Cancel" not in seen)
+        assert names(fake.runs) == ["f0", "f1", "f2", "f3"]
+
     def test_an_edit_and_a_save_before_anything_was_asked_run_what_was_edited(
         self, serve: Serve, root: Path, fake: FakeAgents
     ) -> None:
@@ -1203,3 +1267,28 @@ class TestAnswers:
         act(client, "showLog", {"uri": path.as_uri(), "line": 4})
         shown = client.wait_for("window/showDocument")
         assert path_of(shown["uri"]).read_text().split("\n")[:2] == ["f prints 1", "f prints 2"]
+
+
+class TestProtocol:
+    def test_an_edit_without_a_version_is_taken(self, client: Client, path: Path) -> None:
+        """Older clients send null."""
+        document = client.open(path, SOURCE)
+        change = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "\n"}
+        before = [lens["range"]["start"]["line"] for lens in client.lenses(document.uri)]
+        client.notify(
+            "textDocument/didChange",
+            {"textDocument": {"uri": document.uri, "version": None}, "contentChanges": [change]},
+        )
+        assert [lens["range"]["start"]["line"] for lens in client.lenses(document.uri)] == [line + 1 for line in before]
+
+    def test_a_second_initialize_is_refused_and_changes_nothing(self, client: Client, path: Path) -> None:
+        document = client.open(path, SOURCE)
+        before = client.lenses(document.uri)
+        with pytest.raises(LspError, match="-32600"):
+            client.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+        assert client.lenses(document.uri) == before
+
+    def test_settings_of_other_servers_are_none_of_ours(self, client: Client, path: Path) -> None:
+        client.notify("workspace/didChangeConfiguration", {"settings": {"python": {"x": 1}, "editor": {}}})
+        client.barrier()
+        assert said(client) == []

@@ -306,14 +306,13 @@ TIME = 2_355_000
             [("Trust this workspace to profile", "profileFunction"), ("cpu 2.36 ms", "showReport")],
             id="untrusted with a result",
         ),
-        pytest.param(view(TIME, state="disabled"), [], id="disabled"),
     ],
 )
 def test_lenses_say_the_state_and_what_can_be_done(shown: FunctionView, expected: list[tuple[str, str]]) -> None:
     assert titles(shown) == expected
 
 
-STATES = ["none", "queued", "running", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs", "disabled"]
+STATES = ["none", "queued", "running", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs"]
 
 
 def checked_titles(shown: FunctionView) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from profile_neuron.core.discovery import parse
 from profile_neuron.core.fingerprint import is_idle
-from profile_neuron.core.statements import Statement, first_line, rows, statement_at, statements
+from profile_neuron.core.statements import Statement, by_line, first_line, rows, statements
 from profile_neuron.errors import SourceError
 from tests.unit.constructed import program_texts
 
@@ -163,7 +163,7 @@ def test_a_line_belongs_to_the_innermost_statement_around_it(line: int, expected
                 , i)
         """
     )
-    assert statement_at(found, line) == expected
+    assert by_line(found).get(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_every_line_of_code_of_a_program_belongs_to_the_innermost_statement() ->
         ]
         for line in range(node.lineno, (node.end_lineno or 0) + 1):
             around = [item for item in inner if first_line(item) <= line <= (item.end_lineno or 0)]
-            index = statement_at(found, line)
+            index = by_line(found).get(line)
             assert (index is None) == (not around), name
             if index is not None:
                 innermost = max(around, key=lambda item: (first_line(item), -(item.end_lineno or 0), item.lineno))

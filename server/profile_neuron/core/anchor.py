@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.model import OperatorCalls, RowCost, ShownRow
-from profile_neuron.core.statements import rows, statement_at
+from profile_neuron.core.statements import by_line, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,10 +27,11 @@ def row_costs(costs: FunctionCosts, function: FunctionOutline) -> tuple[RowCost,
     """
     found = function.statements
     row_of = {index: row for row in rows(found) for index in row}
+    owner = by_line(found)
     header = (_HEADER, 0)
     by_row: dict[tuple[int, int], list[RowCost]] = {}
     for line in costs.lines:
-        index = statement_at(found, line.line - function.offset)
+        index = owner.get(line.line - function.offset)
         start, stop = header if index is None else (row_of[index].start, row_of[index].stop)
         by_row.setdefault((start, stop), []).append(
             RowCost(start, stop, line.self_ns, line.total_ns, line.spread_ns, line.operators)
@@ -44,7 +45,12 @@ def anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
     A row is left out if one of its statements is another now. Rows that came together on a line are summed;
     one that was parted stands on all of its lines, as a figure that they share.
     """
-    shown = function.keep(("rows of", result.run_id), lambda: _anchor(result, function))
+    # One slot per function, since of its results one is shown.
+    slot: dict[str, tuple[ShownRow, ...]] = function.keep("rows", dict)
+    if result.run_id not in slot:
+        slot.clear()
+        slot[result.run_id] = _anchor(result, function)
+    shown = slot[result.run_id]
     return tuple(_moved(row, function.offset) for row in shown) if function.offset else shown
 
 

@@ -351,9 +351,7 @@ class ShownRow:
 
 
 # What a person sees of a function.
-ShownState = Literal[
-    "none", "queued", "running", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs", "disabled"
-]
+ShownState = Literal["none", "queued", "running", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs"]
 
 
 @dataclass(frozen=True, slots=True)

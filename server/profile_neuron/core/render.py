@@ -162,8 +162,6 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
         title = _activity_title(view) if ahead is None else f"Queued ({ahead} ahead)" if ahead else "Queued"
         return [(title, "showLog"), ("Cancel", "cancel")]
     match view.state:
-        case "disabled":
-            return []
         case "untrusted":
             known: list[tuple[str, Verb]] = [(_result_title(view, now_s), "showReport")] if result else []
             return [("Trust this workspace to profile", "profileFunction"), *known]

@@ -69,13 +69,14 @@ def rows(found: Sequence[Statement]) -> tuple[Row, ...]:
     return tuple(grouped)
 
 
-def statement_at(found: Sequence[Statement], line: int) -> int | None:
-    """Position of the innermost statement that a line belongs to."""
-    innermost = None
-    for index, statement in enumerate(found):
-        if statement.first_line <= line <= statement.last_line:
-            innermost = index
-    return innermost
+def by_line(found: Sequence[Statement]) -> dict[int, int]:
+    """Position of the innermost statement that each line belongs to."""
+    # Inner statements come after the ones around them.
+    return {
+        line: index
+        for index, statement in enumerate(found)
+        for line in range(statement.first_line, statement.last_line + 1)
+    }
 
 
 def _statements(body: Iterable[ast.stmt], depth: int, block: str) -> Iterator[Statement]:

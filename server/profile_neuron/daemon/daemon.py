@@ -25,7 +25,7 @@ from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
 from profile_neuron.daemon.interpreters import Place, interpreter
 from profile_neuron.daemon.permission import Permission
-from profile_neuron.daemon.results import Results, module_paths, result_of
+from profile_neuron.daemon.results import Results, limited, module_paths, result_of
 from profile_neuron.daemon.scheduler import (
     Asked,
     CancelAsked,
@@ -91,7 +91,7 @@ class _Saved:
 
 
 class Daemon:
-    """One per server; every method but close returns at once."""
+    """One per server. What an editor says is taken up at once; what a person asks for waits for the disk only."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
@@ -110,7 +110,7 @@ class Daemon:
         # Functions of saved files that will be run as soon as the saves are gathered, and those that will not,
         # because a person cancelled them before.
         self._expected: dict[str, frozenset[FunctionId]] = {}
-        self._unwanted: set[FunctionId] = set()
+        self._unwanted: dict[str, frozenset[FunctionId]] = {}
         self._plans: dict[str, _Plan] = {}
         self._running: RunNews | None = None
         # From the first run on.
@@ -138,7 +138,7 @@ class Daemon:
         for file in list(self._files.values()):
             root = self._root_of(file.path)
             if root != file.root or root in removed:
-                self._cancel_file(file.path)
+                self._cancel_files([file.path])
                 file.root, file.results, file.outcomes = root, (), {}
                 if root not in removed:
                     self._start(self._load(file.path), f"load {file.path}")
@@ -153,6 +153,8 @@ class Daemon:
         self._settings[root] = settings
         if before == settings:
             return
+        if not settings.enable:
+            self._cancel_files([file.path for file in self._files.values() if file.root == root or not root])
         for file in self._files.values():
             if file.root == root or root == "":
                 if before.decorator_modules != settings.decorator_modules:
@@ -173,7 +175,9 @@ class Daemon:
             self._permission.answer(root, trusted)
         except OSError as error:
             self._editor.warn(f"the answer for {root} cannot be kept ({error}); it holds until the server ends")
-        if trusted:
+        if not trusted:
+            self._cancel_files([file.path for file in self._files.values() if file.root == root])
+        else:
             # What was saved while the question stood.
             for path in [path for path in self._unsure if self._files[path].root == root]:
                 self._unsure.discard(path)
@@ -204,7 +208,7 @@ class Daemon:
         file.saved_text = file.text
         for other in self._files.values():
             if other is not file and path in other.hashes:
-                self._start(self._load(other.path), f"load {other.path}")
+                self._start(self._load_when_saved(other.path, path), f"load {other.path}")
         if self._awaited is not None:
             self._early_saves.append((path, manual))
         else:
@@ -218,6 +222,8 @@ class Daemon:
         settings = self.settings_of(file.root)
         wanted = settings.run_on_save == "always" or (settings.run_on_save == "manual" and manual)
         if settings.enable and wanted:
+            # Saved anew, so wanted anew.
+            self._unwanted.pop(path, None)
             self._expected[path] = self._expected_of(file)
             self._handle(FileSaved(path))
 
@@ -239,7 +245,9 @@ class Daemon:
         """A file is no longer shown; a run of it that is on ends by itself, and its result is kept."""
         if self._files.pop(path, None) is not None:
             self._expected.pop(path, None)
+            self._unwanted.pop(path, None)
             self._unsure.discard(path)
+            self._output = {function: lines for function, lines in self._output.items() if function.path != path}
             self._handle(FileClosed(path))
 
     def renamed(self, old: str, new: str) -> None:
@@ -273,7 +281,7 @@ class Daemon:
     async def profile_all_stale(self) -> tuple[str, ...]:
         """Run what has no result of today's code in all open files of folders that may be run."""
         may = [file.path for file in self._files.values() if self._permission.granted(file.root)]
-        asked = [await self._ask(path, None, stale_only=True) for path in may]
+        asked = await asyncio.gather(*(self._ask(path, None, stale_only=True) for path in may))
         return tuple(run_id for ids in asked for run_id in ids)
 
     def cancel(self, ids: Iterable[FunctionId] | None) -> None:
@@ -281,7 +289,7 @@ class Daemon:
         functions = None if ids is None else frozenset(ids)
         for path, expected in self._expected.items():
             cancelled = expected if functions is None else expected & functions
-            self._unwanted |= cancelled
+            self._unwanted[path] = self._unwanted.get(path, frozenset()) | cancelled
             self._expected[path] = expected - cancelled
         self._handle(CancelAsked(functions))
 
@@ -437,13 +445,23 @@ class Daemon:
             await self._look(file)
             self._repaint(urgent=True)
 
+    async def _load_when_saved(self, path: str, module: str) -> None:
+        """The same after a module was saved that the file imports, which its editor may still be writing."""
+        await disk.settled(module, lambda: self._saved_texts(module))
+        await self._load(path)
+
+    def _saved_texts(self, path: str) -> tuple[str, ...]:
+        """What an open file may hold on disk: what was saved, or what its editor took over from disk since."""
+        file = self._files.get(path)
+        return () if file is None else (file.saved_text, file.text)
+
     async def _look(self, file: OpenFile) -> None:
         """Take over what another server stored, what the person answered, and what lies on disk by now."""
         stored = await self._results.load(file.path, file.root, self.settings_of(file.root), file.results)
         self._permission.look_up(file.root)
         known = {result.run_id for result in stored}
         unstored = tuple(result for result in file.results if result.run_id not in known)
-        file.results = tuple(sorted((*unstored, *stored), key=lambda result: -result.finished_s))
+        file.results = limited(sorted((*unstored, *stored), key=lambda result: -result.finished_s))
         self._take_surroundings(file, *await asyncio.to_thread(self._surroundings, file))
 
     def _surroundings(self, file: OpenFile) -> tuple[dict[str, str], Toolchain | None]:
@@ -462,18 +480,15 @@ class Daemon:
 
         Why there is not is kept with the file.
         """
-        found_file = await disk.settled(
-            path, lambda: None if (file := self._files.get(path)) is None else file.saved_text
-        )
-        if found_file is None:
-            return None
-        if isinstance(found_file, disk.Problem):
-            self._take_problem(path, found_file)
-            return None
-        saved = found_file
+        saved = await disk.settled(path, lambda: self._saved_texts(path))
+        if isinstance(saved, disk.Problem):
+            self._take_problem(path, saved)
         file = self._files.get(path)
-        if file is None:
+        if file is None or not isinstance(saved, disk.SavedFile):
             return None
+        if disk.same_text(saved.text, file.text):
+            # Also where another program wrote it and the editor took it over without a save of its own.
+            file.saved_text = file.text
         await self._look(file)
         found, source_error = await self._analysis(file, saved.text)
         if file is not self._files.get(path):
@@ -504,31 +519,41 @@ class Daemon:
 
     async def _check(self, path: str) -> None:
         """Answer a save: find out what of the file has to be run."""
-        found = await self._saved_text(path)
-        self._expected.pop(path, None)
-        if found is None:
-            self._handle(FileChecked(path, ()))
-            return
-        file = found.file
-        needed = [function for function in found.outline.functions if self._needs_run(file, function, found.keys)]
-        if needed and not self._permission.granted(file.root):
-            self._unsure.add(path)
+        checked = FileChecked(path, ())
+        try:
+            found = await self._saved_text(path)
+            if found is not None:
+                needed = await self._chosen(found)
+                wishes = tuple(self._wish(found, function) for function in needed)
+                keys = tuple((item, self._wish_key(found.file, key)) for item, key in found.keys.items())
+                checked = FileChecked(path, wishes, keys)
+        finally:
+            self._expected.pop(path, None)
+            self._unwanted.pop(path, None)
+            self._handle(checked)
+
+    async def _chosen(self, saved: _Saved) -> list[FunctionOutline]:
+        """The functions of a saved file that are to be run."""
+        file = saved.file
+        settings = self.settings_of(file.root)
+        needed = [function for function in saved.outline.functions if self._needs_run(file, function, saved.keys)]
+        if not needed or not settings.enable:
+            return []
+        if not self._permission.granted(file.root):
+            self._unsure.add(file.path)
             if self._permission.is_to_be_asked(file.root):
                 self._editor.ask_trust(file.root, [function.spec.qualname for function in needed])
-            needed = []
-        else:
-            if file.baseline is None and len(needed) > self.settings_of(file.root).run_max_per_save:
-                file.baseline, _ = await self._analysis(file, file.opened_text)
-            chosen = self._limited(file, needed)
-            if len(chosen) < len(needed):
-                name = Path(path).name
-                self._editor.log(f"{len(needed)} functions of {name} have no result; {len(chosen)} of them are run")
-            needed = [function for function in chosen if file.id_of(function) not in self._unwanted]
-            file.baseline = found.outline
-        self._unwanted.clear()
-        wishes = tuple(self._wish(found, function) for function in needed)
-        keys = tuple((function_id, self._wish_key(file, key)) for function_id, key in found.keys.items())
-        self._handle(FileChecked(path, wishes, keys))
+            return []
+        if file.baseline is None and len(needed) > settings.run_max_per_save:
+            file.baseline, _ = await self._analysis(file, file.opened_text)
+        chosen = self._limited(file, needed)
+        if len(chosen) < len(needed):
+            name = Path(file.path).name
+            self._editor.log(f"{len(needed)} functions of {name} have no result; {len(chosen)} of them are run")
+        file.baseline = saved.outline
+        file.refused.clear()
+        unwanted = self._unwanted.get(file.path, frozenset())
+        return [function for function in chosen if file.id_of(function) not in unwanted]
 
     def _expected_of(self, file: OpenFile) -> frozenset[FunctionId]:
         """What a save of a file will most likely run, to be shown at once."""
@@ -549,10 +574,14 @@ class Daemon:
         found = await self._saved_text(path)
         if found is None:
             file = self._files.get(path)
-            if file is not None and file.save_problem is not None:
+            if file is not None and file.save_problem is not None and not stale_only:
                 self._editor.warn(file.save_problem.text)
             return ()
         file = found.file
+        if not self.settings_of(file.root).enable:
+            if not stale_only:
+                self._editor.warn("profiling is switched off here by the setting profileNeuron.enable")
+            return ()
         wanted = [
             function
             for function in found.outline.functions
@@ -589,10 +618,14 @@ class Daemon:
         if len(needed) <= most:
             return needed
         before = file.baseline
+        # What an earlier save wanted to run and did not yet is still to be run.
+        due = {wish.function for wish in self._scheduler.waiting} | file.refused
+        if self._scheduler.running is not None:
+            due.add(self._scheduler.running.function)
         edited = []
         for function in needed:
             old = None if before is None else before.function(function.spec.qualname, function.occurrence)
-            if old is None or not old.same_tree(function):
+            if old is None or not old.same_tree(function) or file.id_of(function) in due:
                 edited.append(function)
         return edited[:most]
 
@@ -616,9 +649,9 @@ class Daemon:
         news = RunNews(wish.run_id, wish.function)
         self._editor.run_started(news)
         self._output[wish.function] = []
-        place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
         summary = "cancelled"
         try:
+            place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
             end = await self._carry_out(wish, plan, place)
             if isinstance(end, LineCosts) and end.functions[0].state == "fresh":
                 summary = await self._take_costs(wish, plan, end, place.python)
@@ -629,8 +662,9 @@ class Daemon:
                     # A save was quicker than this run: the newer text is run in its place.
                     if wish.asked:
                         self._start(self._ask(plan.path, frozenset([wish.function]), False), f"again {wish.run_id}")
-                    else:
-                        self._handle(FileSaved(plan.path))
+                    elif (file := self._files.get(plan.path)) is not None:
+                        file.refused.add(wish.function)
+                        self._judge_save(plan.path, manual=True)
                 else:
                     self._end_without_result(wish, plan, state, failure)
         except Exception as error:
@@ -655,10 +689,10 @@ class Daemon:
         self._stamps[place] = stamp
 
         def progress(phase: str, done: int, total: int) -> None:
-            is_new = self._running is None or self._running.phase != phase
-            self._running = RunNews(wish.run_id, wish.function, phase, done, total)
-            self._editor.run_progressed(self._running)
-            if is_new:
+            news = RunNews(wish.run_id, wish.function, phase, done, total)
+            if self._running != news:
+                self._running = news
+                self._editor.run_progressed(news)
                 self._repaint(urgent=False)
 
         settings = plan.settings
@@ -673,6 +707,9 @@ class Daemon:
             settings.run_import_timeout_s,
             settings.run_timeout_s,
         )
+        if not self._permission.granted(plan.root):
+            # Taken back while the run waited.
+            return "cancelled", Failure("the workspace is not trusted any more")
         return await runs.run(request, place, progress, lambda text: self._take_output(wish.function, text))
 
     def _ready_runs(self) -> Runs:
@@ -690,28 +727,35 @@ class Daemon:
         for line in lines[:room]:
             self._editor.log(f"{function.qualname} │ {line}")
         kept += lines[:room]
-        if room and len(lines) >= room:
+        if room and len(lines) > room:
             self._editor.log(f"{function.qualname} │ … more lines are not shown")
 
     async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
         """Take over the result of a run; gives its time as text."""
-        await asyncio.to_thread(self._toolchains.learn, python, costs.toolchain)
+        modules = {module.path for module in costs.modules}
+        hashes = await asyncio.to_thread(self._learn, python, costs.toolchain, modules)
         made_with = _circumstances(plan.path, plan.root, plan.settings, costs.toolchain)
         result = result_of(
             wish.function, wish.run_id, time.time(), plan.key, made_with, plan.function, plan.outline, costs
         )
         file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:
-            file.results = (result, *file.results)
+            file.results = limited((result, *file.results))
             file.outcomes.pop(wish.function, None)
-            file.circumstances = made_with
-            for module in result.modules:
-                file.hashes.setdefault(module.path, module.sha256)
-            for other in self._files.values():
-                if other.root == file.root and not other.circumstances:
-                    other.circumstances = _circumstances(other.path, other.root, plan.settings, costs.toolchain)
+            # What was on disk when the run imported it may be another by now.
+            file.hashes = {**file.hashes, **hashes}
+            settings = self.settings_of(plan.root)
+            if interpreter(plan.root, settings.interpreter) == python:
+                for other in self._files.values():
+                    if other is file or (other.root == file.root and not other.circumstances):
+                        other.circumstances = _circumstances(other.path, other.root, settings, costs.toolchain)
         self._start(self._results.add(result, plan.root, plan.settings), f"store {wish.run_id}")
         return total_text(result)
+
+    def _learn(self, python: str, toolchain: Toolchain, modules: set[str]) -> dict[str, str]:
+        """Keep what a run said of its interpreter; gives the content of the modules now. For a thread."""
+        self._toolchains.learn(python, toolchain)
+        return disk.hashes(modules)
 
     def _end_without_result(self, wish: Wish, plan: _Plan, state: State, failure: Failure) -> None:
         file = self._files.get(plan.path)
@@ -733,14 +777,15 @@ class Daemon:
         holding = [root for root in self._roots if Path(path).is_relative_to(root)]
         return max(holding, key=len) if holding else str(project_root(Path(path), os.path.exists))
 
-    def _cancel_file(self, path: str) -> None:
+    def _cancel_files(self, paths: Sequence[str]) -> None:
+        """End what is on of some files, and let nothing of them start that waits."""
         functions = {wish.function for wish in self._scheduler.waiting}
         if self._running is not None:
             functions.add(self._running.function)
-        mine = frozenset(function for function in functions if function.path == path)
-        self._expected.pop(path, None)
-        self._handle(CancelAsked(mine))
-        self._handle(FileClosed(path))
+        self._handle(CancelAsked(frozenset(function for function in functions if function.path in paths)))
+        for path in paths:
+            self._expected.pop(path, None)
+            self._handle(FileClosed(path))
 
 
 def _folder(make: Callable[[str], Path], name: str) -> Path:

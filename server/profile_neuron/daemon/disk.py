@@ -15,7 +15,7 @@ from profile_neuron.core.text import decode, split_lines
 from profile_neuron.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from profile_neuron.daemon.settings import Settings
 
@@ -44,17 +44,17 @@ class Problem:
     text: str
 
 
-async def settled(path: str, saved_text: Callable[[], str | None]) -> SavedFile | Problem | None:
+async def settled(path: str, saved_texts: Callable[[], Sequence[str]]) -> SavedFile | Problem | None:
     """A file as soon as it is on disk what an editor saved last, or why it is not after a while.
 
-    saved_text: what that is by now; None where nobody wants to know any more, and then None comes back.
+    saved_texts: what that may be by now; none where nobody wants to know any more, and then None comes back.
     """
     problem = Problem(None, "")
     for number in range(_WRITING_TRIES):
         if number:
             await asyncio.sleep(_WRITING_S)
-        expected = saved_text()
-        if expected is None:
+        expected = saved_texts()
+        if not expected:
             return None
         try:
             saved = await asyncio.to_thread(read, path)
@@ -67,7 +67,7 @@ async def settled(path: str, saved_text: Callable[[], str | None]) -> SavedFile 
         except SourceError as error:
             problem = Problem(error.line, str(error))
         else:
-            if same_text(saved.text, expected):
+            if any(same_text(saved.text, text) for text in expected):
                 return saved
             problem = Problem(None, f"{path} on disk differs from what the editor saved; save it again")
     return problem

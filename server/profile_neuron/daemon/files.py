@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.disk import Problem
 
+_AROUND = "code outside of functions"
 _INPUTS_CHANGED = "signature, decorator or inputs changed"
 
 
@@ -56,6 +57,8 @@ class OpenFile:
     baseline: Outline | None = None
     opened_text: str = ""
     outcomes: dict[FunctionId, Outcome] = field(default_factory=dict)
+    # Functions whose run did not come about because their file was saved again.
+    refused: set[FunctionId] = field(default_factory=set)
     # Content of the project modules that results depend on, by path.
     hashes: dict[str, str] = field(default_factory=dict)
     circumstances: str = ""
@@ -184,9 +187,7 @@ def _views(
     found = tuple(_view(file, file.outline, function, activity, state) for function in file.outline.functions)
     if file.error is not None:
         places = match(file.outline.lines, file.lines)
-        edited = {
-            name for name, first, last in file.outline.unit_lines() if _is_edited(_moved_lines(places, first, last))
-        }
+        edited = [f"{name} changed" for name in _edited_units(file.outline, places)]
         found = tuple(view for view in (_moved(view, places, edited) for view in found) if view is not None)
     return tuple(_with_failure_line(file, view) for view in found)
 
@@ -255,15 +256,27 @@ def _moved_lines(places: Mapping[int, int], first: int, last: int) -> list[int |
     return [None if place is None else place + 1 for place in found]
 
 
+def _edited_units(found: Outline, places: Mapping[int, int]) -> list[str]:
+    """Names of functions of which lines are others now, and what stands for the code around them."""
+    units = list(found.unit_lines())
+    inside = {line for _, first, last in units for line in range(first, last + 1)}
+    edited = [name for name, first, last in units if _is_edited(_moved_lines(places, first, last))]
+    # Only lines that are gone: one that is being added has not been run by anything yet.
+    lost = (line for line in range(len(found.lines)) if line not in places and line + 1 not in inside)
+    if any((text := found.lines[line].strip()) and not text.startswith("#") for line in lost):
+        edited.append(_AROUND)
+    return edited
+
+
 def _is_edited(lines: Sequence[int | None]) -> bool:
     """Whether lines that followed each other lost one, or got one between them."""
     return None in lines or any(line != place for place, line in enumerate(lines, lines[0] or 0))
 
 
-def _moved(view: FunctionView, places: Mapping[int, int], edited: set[str]) -> FunctionView | None:
+def _moved(view: FunctionView, places: Mapping[int, int], edited: Sequence[str]) -> FunctionView | None:
     """A view in a text that does not parse, by the lines that stayed; None where the function is not there.
 
-    edited: names of functions of the file of which lines are others now.
+    edited: remarks about functions of the file, and about the code around them, of which lines are others now.
     """
 
     def moved(line: int) -> int | None:
@@ -275,8 +288,9 @@ def _moved(view: FunctionView, places: Mapping[int, int], edited: set[str]) -> F
     if decorator is None or def_line is None:
         return None
     inside = _moved_lines(places, spec.first_line, spec.last_line)
-    reached = [] if view.result is None else [item.name for item in view.result.functions if item.name in edited]
-    reasons = (["edited since"] if _is_edited(inside) else []) + [f"{name} changed" for name in reached]
+    reached = {f"{item.name} changed" for item in view.result.functions} if view.result is not None else set()
+    reasons = ["edited since"] if _is_edited(inside) else []
+    reasons += [remark for remark in edited if remark in reached or remark == f"{_AROUND} changed"]
     is_edited = bool(reasons)
     state: ShownState = "stale" if is_edited and view.state == "fresh" else view.state
     return replace(

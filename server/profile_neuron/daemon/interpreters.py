@@ -24,7 +24,7 @@ class Place:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-def interpreter(root: str, setting: str, exists: Callable[[Path], bool] = Path.exists) -> str:
+def interpreter(root: str, setting: str, exists: Callable[[Path], bool] = os.path.exists) -> str:
     """The setting, else the folder's .venv, else the Python that this server runs in.
 
     A setting may begin with ~ or ${workspaceFolder}; a relative one counts from the folder. A bare name

@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from profile_neuron.core.anchor import row_costs
 from profile_neuron.core.model import Result
 from profile_neuron.core.plain import from_plain, to_plain
-from profile_neuron.daemon.store import VERSION, Row, Store
+from profile_neuron.daemon.store import ROWS_PER_FUNCTION, ROWS_PER_KEY, VERSION, Row, Store
 from profile_neuron.errors import StoreError
 from profile_neuron.folders import cache_folder
 
@@ -80,7 +81,8 @@ class Results:
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
         self._complaints: set[str] = set()
-        self._stores: dict[str, Store] = {}
+        # By folder and limit.
+        self._stores: dict[tuple[str, int], Store] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
 
     async def load(self, path: str, root: str, settings: Settings, known: Iterable[Result] = ()) -> tuple[Result, ...]:
@@ -96,9 +98,13 @@ class Results:
 
     async def add(self, result: Result, root: str, settings: Settings) -> None:
         """Keep a result."""
-        body = json.dumps(to_plain(result)).encode("ascii")
-        row = Row(result.path, result.qualname, result.occurrence, result.key, result.finished_s, body)
-        await self._call(self._store(root, settings).add, row)
+        store = self._store(root, settings)
+
+        def work() -> None:
+            body = json.dumps(to_plain(result)).encode("ascii")
+            store.add(Row(result.path, result.qualname, result.occurrence, result.key, result.finished_s, body))
+
+        await self._call(work)
 
     async def remove(self, path: str, root: str, settings: Settings) -> None:
         """Forget the results of a file."""
@@ -131,9 +137,11 @@ class Results:
         except OSError as error:
             self._say_once(f"the folder for results cannot be used ({error}); results last until the server ends")
             folder = Path(os.devnull)
-        known = self._stores.get(str(folder))
+        known = self._stores.get((str(folder), settings.store_max_bytes))
         if known is None:
-            known = self._stores[str(folder)] = Store(folder, settings.store_max_bytes, _MAX_AGE_S)
+            known = self._stores[str(folder), settings.store_max_bytes] = Store(
+                folder, settings.store_max_bytes, _MAX_AGE_S
+            )
         return known
 
     async def _call(self, call: Callable[..., T], *arguments: Any) -> T | None:
@@ -159,6 +167,21 @@ def _result(row: Row, known: Mapping[tuple[str, int, str, float], Result]) -> Re
     except (ValueError, TypeError, RecursionError) as error:
         log.info("a stored result of %s is of another version and left out: %s", row.path, error)
         return None
+
+
+def limited(results: Iterable[Result]) -> tuple[Result, ...]:
+    """As many as the store keeps of each key and of each function, the first ones."""
+    of_key: Counter[tuple[str, int, str]] = Counter()
+    of_function: Counter[tuple[str, int]] = Counter()
+    kept = []
+    for result in results:
+        function = (result.qualname, result.occurrence)
+        key = (*function, result.key)
+        of_key[key] += 1
+        of_function[function] += 1
+        if of_key[key] <= ROWS_PER_KEY and of_function[function] <= ROWS_PER_FUNCTION:
+            kept.append(result)
+    return tuple(kept)
 
 
 def module_paths(results: Iterable[Result]) -> frozenset[str]:

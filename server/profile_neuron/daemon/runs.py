@@ -29,6 +29,8 @@ class Runs:
         # Set when the run that is on is cancelled.
         self._cancelled = asyncio.Event()
         self._run_id = ""
+        # Asked to end, of which some may not have begun here.
+        self._unwanted: set[str] = set()
         # An agent that is still being started when its run was cancelled.
         self._starts: set[asyncio.Task[AgentClient]] = set()
 
@@ -43,6 +45,8 @@ class Runs:
         self._run_id = request.run_id
         self._cancelled.clear()
         try:
+            if request.run_id in self._unwanted:
+                return _CANCELLED
             self._agent = await self._ready(place)
             if self._agent is None:
                 return _CANCELLED
@@ -63,10 +67,12 @@ class Runs:
             return _CANCELLED if self._cancelled.is_set() else ("failed", Failure(str(error)))
         finally:
             self._agent, self._run_id = None, ""
+            self._unwanted.clear()
         raise AssertionError("a run ends with RunDone or RunFailed")
 
     async def cancel(self, run_id: str) -> None:
-        """End the run that is on; it then ends with the state cancelled."""
+        """End the run that is on, or is about to be; it then ends with the state cancelled."""
+        self._unwanted.add(run_id)
         if run_id == self._run_id:
             self._cancelled.set()
             if self._agent is not None:

@@ -45,7 +45,7 @@ class Screen:
     def findings(self, file: OpenFile) -> tuple[Finding, ...]:
         """Remarks at lines of an analysed file."""
         settings = self._daemon.settings_of(file.root)
-        if not settings.diagnostics_enable:
+        if not settings.diagnostics_enable or not settings.enable:
             return ()
         severities = dict(settings.diagnostics_severity)
         found = findings(file.path, self._daemon.views(file), severities)

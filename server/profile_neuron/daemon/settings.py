@@ -63,7 +63,7 @@ class Settings:
     diagnostics_enable: bool = True
     # Severity by diagnostic code, off to leave it out, sorted by code; codes that are absent keep their own.
     diagnostics_severity: tuple[tuple[str, str], ...] = ()
-    # Where results are kept; empty for the state folder of the user, ~ is the home folder.
+    # Where results are kept; empty for the cache folder of the user, ~ is the home folder.
     store_directory: str = ""
     # Bytes that the kept results may take before old ones are removed.
     store_max_bytes: int = 2_000_000_000

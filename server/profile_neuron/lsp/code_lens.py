@@ -27,6 +27,10 @@ class CodeLenses:
         # By path: what was answered last.
         self._made: dict[str, tuple[tuple[Lens, ...], Prepared]] = {}
 
+    def forget(self, path: str) -> None:
+        """A file is closed."""
+        self._made.pop(path, None)
+
     async def answer(self, params: types.CodeLensParams) -> Prepared:
         """All lenses of a file."""
         file = await self._daemon.analysed(from_proto.path(params.text_document.uri) or "")

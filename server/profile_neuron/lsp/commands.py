@@ -176,8 +176,12 @@ class Commands:
         """Open a text of ours as a file of the user's cache folder."""
         digest = hashlib.sha256("\0".join(map(str, function)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
         name = re.sub(r"[^A-Za-z0-9_.]+", "-", function.qualname)[:60]
-        path = Path(cache_folder("documents"), f"{name}-{kind}-{digest}.{suffix}")
-        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            path = Path(cache_folder("documents"), f"{name}-{kind}-{digest}.{suffix}")
+            path.write_text(text, encoding="utf-8", errors="replace")
+        except OSError as error:
+            self._server.editor.warn(f"the {kind} of {function.qualname} cannot be written: {error}")
+            return
         self._show(to_proto.uri(str(path)), None, f"the {kind} of {function.qualname} is in {path}")
 
     def _show(self, document: str, selection: types.Range | None, otherwise: str) -> None:

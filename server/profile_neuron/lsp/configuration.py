@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from profile_neuron.daemon.settings import SECTION, parse
+from profile_neuron.daemon.settings import CLIENT_NAMES, SECTION, parse
 from profile_neuron.lsp import to_proto
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class Configuration:
         self._daemon = daemon
         self._can_pull = bool(get_capability(server.client_capabilities, "workspace.configuration", False))
         self._complained: set[str] = set()
-        self._apply("", initial)
+        self._initial = _own(initial)
+        self._apply("", self._initial)
 
     def start(self) -> None:
         """Ask for the first values, and to be told of later ones."""
@@ -42,8 +43,9 @@ class Configuration:
         if self._can_pull:
             self.pull()
             return
-        given: Any = params.settings
-        self._apply("", given.get(SECTION, given) if isinstance(given, dict) else given)
+        given = _own(params.settings)
+        if given is not None:
+            self._apply("", given)
 
     def pull(self) -> None:
         """Ask for the values of all workspace folders, and of what is outside of them."""
@@ -61,7 +63,8 @@ class Configuration:
         def take(answered: Any) -> None:
             values = None if answered.cancelled() or answered.exception() is not None else answered.result()
             for root, value in zip(roots, values if isinstance(values, (list, tuple)) else (), strict=False):
-                self._apply(root, value)
+                # A client that has nothing for us has not taken back what it began with.
+                self._apply(root, self._initial if value is None else value)
             self._daemon.settings_came()
 
         future.add_done_callback(take)
@@ -73,3 +76,15 @@ class Configuration:
                 self._complained.add(item.reason)
                 self._server.editor.warn(item.reason)
         self._daemon.set_settings(root, settings)
+
+
+_OURS = frozenset(name.partition(".")[0] for name in CLIENT_NAMES)
+
+
+def _own(given: object) -> object:
+    """Our part of settings that may be those of all servers; None where there is none."""
+    if not isinstance(given, dict):
+        return given
+    if SECTION in given:
+        return given[SECTION]
+    return given if any(str(name).partition(".")[0] in _OURS for name in given) else None

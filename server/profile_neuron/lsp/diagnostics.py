@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -23,9 +24,15 @@ class Diagnostics:
         self._screen = Screen(daemon)
         self._encoding = encoding
         self._published: dict[str, list[types.Diagnostic]] = {}
+        # A large file is waited for, and what was worked out before must not be sent after.
+        self._lock = asyncio.Lock()
 
     async def publish(self) -> None:
         """Bring all open files up to date."""
+        async with self._lock:
+            await self._publish()
+
+    async def _publish(self) -> None:
         current: dict[str, list[types.Diagnostic]] = {}
         for opened in self._daemon.files:
             if not (opened.outcomes or opened.save_problem or opened.uri in self._published):

@@ -21,8 +21,8 @@ class Documents:
     def __init__(self, daemon: Daemon, encoding: str) -> None:
         self._daemon = daemon
         self._encoding = encoding
-        # Why the next save comes, by URI.
-        self._reasons: dict[str, types.TextDocumentSaveReason] = {}
+        # Why the next save comes, by path.
+        self._reasons: dict[str | None, types.TextDocumentSaveReason] = {}
 
     def open(self, params: types.DidOpenTextDocumentParams) -> None:
         """textDocument/didOpen."""
@@ -36,27 +36,24 @@ class Documents:
         file = self._daemon.file(from_proto.path(params.text_document.uri) or "")
         if file is None:
             return
-        text = file.text
-        for change in params.content_changes:
-            text = from_proto.edited(text, change, self._encoding)
+        text = from_proto.edited(file.text, params.content_changes, self._encoding)
         self._daemon.changed(file.path, text, params.text_document.version)
 
     def will_save(self, params: types.WillSaveTextDocumentParams) -> None:
         """textDocument/willSave: alone tells whether a person saved."""
-        self._reasons[params.text_document.uri] = params.reason
+        self._reasons[from_proto.path(params.text_document.uri)] = params.reason
 
     def save(self, params: types.DidSaveTextDocumentParams) -> None:
         """textDocument/didSave."""
-        document = params.text_document.uri
-        reason = self._reasons.pop(document, types.TextDocumentSaveReason.Manual)
-        path = from_proto.path(document)
+        path = from_proto.path(params.text_document.uri)
+        reason = self._reasons.pop(path, types.TextDocumentSaveReason.Manual)
         if path is not None:
             self._daemon.saved(path, reason == types.TextDocumentSaveReason.Manual, params.text)
 
     def close(self, params: types.DidCloseTextDocumentParams) -> None:
         """textDocument/didClose."""
-        self._reasons.pop(params.text_document.uri, None)
         path = from_proto.path(params.text_document.uri)
+        self._reasons.pop(path, None)
         if path is not None:
             self._daemon.closed(path)
 

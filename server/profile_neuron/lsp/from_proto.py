@@ -41,25 +41,29 @@ def line(position: types.Position) -> int:
     return position.line + 1
 
 
-def edited(text: str, change: types.TextDocumentContentChangeEvent, encoding: str) -> str:
-    """A text after one change of it."""
-    if isinstance(change, types.TextDocumentContentChangeWholeDocument):
-        return change.text
-    start = _offset(text, change.range.start, encoding)
-    end = _offset(text, change.range.end, encoding)
-    return text[:start] + change.text + text[max(start, end) :]
+def edited(text: str, changes: Sequence[types.TextDocumentContentChangeEvent], encoding: str) -> str:
+    """A text after the changes of one notification, each of which counts in what the ones before it left."""
+    starts: list[int] = []
+    for change in changes:
+        if isinstance(change, types.TextDocumentContentChangeWholeDocument):
+            text, starts = change.text, []
+            continue
+        if len(starts) <= change.range.end.line:
+            # Editors send many changes from the last one backwards, so that the lines before stay where they are.
+            starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        start = _offset(text, starts, change.range.start, encoding)
+        end = _offset(text, starts, change.range.end, encoding)
+        text = text[:start] + change.text + text[max(start, end) :]
+        del starts[change.range.start.line + 1 :]
+    return text
 
 
-def _offset(text: str, position: types.Position, encoding: str) -> int:
+def _offset(text: str, starts: Sequence[int], position: types.Position, encoding: str) -> int:
     """Where a position is in a text; one behind the end of a line is at its end, as editors have it."""
-    start = 0
-    ends = _LINE_END.finditer(text)
-    for _ in range(position.line):
-        match = next(ends, None)
-        if match is None:
-            return len(text)
-        start = match.end()
-    match = next(ends, None)
+    if position.line >= len(starts):
+        return len(text)
+    start = starts[position.line]
+    match = _LINE_END.search(text, start)
     end = match.start() if match is not None else len(text)
     return start + _column(text[start:end], position.character, encoding)
 

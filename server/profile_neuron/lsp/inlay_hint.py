@@ -68,16 +68,21 @@ class InlayHints:
     def _answer(self, made: _Made, index: int, file: OpenFile) -> tuple[types.Position, object]:
         answer = made.answers.get(index)
         if answer is None:
-            hint = to_proto.inlay_hint(made.hints[index], file.client_lines, file.uri, self._encoding)
+            hint = to_proto.inlay_hint(made.hints[index], file.client_lines, file.uri, file.version, self._encoding)
             answer = made.answers[index] = (hint.position, self._unstructure(hint))
         return answer
+
+    def forget(self, path: str) -> None:
+        """A file is closed."""
+        self._made.pop(path, None)
 
     async def resolve(self, hint: types.InlayHint) -> types.InlayHint:
         """The tooltip of a hint, and a click that opens the report."""
         match hint.data:
-            case [str(document), int(line)]:
+            case [str(document), int(version), int(line)]:
                 file = await self._daemon.analysed(from_proto.path(document) or "")
-                if file is not None and (text := self._screen.hover(file, line)):
+                # Of an earlier text the line may be that of another statement.
+                if file is not None and file.version == version and (text := self._screen.hover(file, line)):
                     hint.tooltip = to_proto.markup(text, self._is_markdown)
                     about = {"uri": document, "line": line - 1}
                     command = types.Command(

@@ -43,6 +43,9 @@ _PYTHON_FILES = types.FileOperationRegistrationOptions(
 )
 
 
+_NOT_INITIALIZED, _INVALID_REQUEST = -32002, -32600
+
+
 class Protocol(LanguageServerProtocol):
     """Leaves texts to lsp/documents.py: pygls would also split lines at form feeds and U+2028, as str does."""
 
@@ -60,7 +63,31 @@ class Protocol(LanguageServerProtocol):
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         self._server.documents.close(params)
+        path = from_proto.path(params.text_document.uri) or ""
+        self._server.hints.forget(path)
+        self._server.lenses.forget(path)
         self._server.refresh.edited()
+
+    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
+        # Tokens are run ids; one of a run that is over is no mistake.
+        self._server.daemon.cancel_run(str(params.token))
+
+    def _handle_request(self, msg_id: Any, method_name: str, params: Any) -> None:
+        """As the protocol has it, initialize comes first and once."""
+        is_begun = hasattr(self._server, "daemon")
+        if method_name == types.INITIALIZE and is_begun:
+            error = types.ResponseError(_INVALID_REQUEST, "the server is initialized already")
+            self._send_response(msg_id, None, error)
+        elif method_name not in (types.INITIALIZE, types.SHUTDOWN) and not is_begun:
+            self._send_response(msg_id, None, types.ResponseError(_NOT_INITIALIZED, "send initialize first"))
+        else:
+            super()._handle_request(msg_id, method_name, params)
+
+    def _handle_notification(self, method_name: str, params: Any) -> None:
+        """Before initialize only exit means something."""
+        if method_name == types.EXIT or hasattr(self._server, "daemon"):
+            super()._handle_notification(method_name, params)
 
 
 class Server(LanguageServer):
@@ -138,7 +165,9 @@ class Server(LanguageServer):
         log.error("%s: %s", getattr(source, "__name__", source), error)
 
     def _add_command(self, name: str, handler: Any) -> None:
-        async def command(*arguments: object) -> Any:
+        # Not annotated: pygls takes a first parameter whose class the server is of for the server itself, and on
+        # Python 3.10 fails where that is no class.
+        async def command(*arguments):  # type: ignore[no-untyped-def]
             return await handler(list(arguments))
 
         self.command(name)(command)
@@ -192,7 +221,7 @@ def make_server() -> Server:
         server.start(server.end(), "end")
 
     @server.feature(types.EXIT)
-    async def leave(*_: Any) -> None:
+    async def left(*_: Any) -> None:
         await server.end()
 
     @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)
@@ -218,10 +247,6 @@ def make_server() -> Server:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hovered(params: types.HoverParams) -> types.Hover | None:
         return await hover.answer(server.daemon, params, server.is_markdown)
-
-    @server.feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
-    def cancel(params: types.WorkDoneProgressCancelParams) -> None:
-        server.daemon.cancel_run(str(params.token))
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: types.DidChangeConfigurationParams) -> None:

@@ -54,22 +54,18 @@ def whole_line(line: int, lines: Sequence[str], encoding: str) -> types.Range:
     return types.Range(start, types.Position(line - 1, units(text.rstrip(), encoding)))
 
 
-def inlay_hint(hint: Hint, lines: Sequence[str], document: str, encoding: str) -> types.InlayHint:
+def inlay_hint(hint: Hint, lines: Sequence[str], document: str, version: int, encoding: str) -> types.InlayHint:
     """A hint; its tooltip and what a click on it does come when they are asked for."""
     position = end_of_line(hint.line, lines, encoding)
-    return types.InlayHint(position, hint.text, padding_left=True, data=[document, hint.line])
+    return types.InlayHint(position, hint.text, padding_left=True, data=[document, version, hint.line])
 
 
 def code_lens(lens: Lens, document: str) -> types.CodeLens:
     """A lens, complete, since an editor paints an incomplete one as an empty row first."""
     start = types.Position(lens.line - 1, 0)
-    return types.CodeLens(types.Range(start, start), command(lens.title, lens.verb, document, lens.qualname, lens))
-
-
-def command(title: str, verb: str, document: str, qualname: str, lens: Lens) -> types.Command:
-    """One of the server's commands for a function."""
-    about = {"uri": document, "qualname": qualname, "occurrence": lens.occurrence}
-    return types.Command(title=title, command=f"{COMMAND_PREFIX}{verb}", arguments=[about])
+    about = {"uri": document, "qualname": lens.qualname, "occurrence": lens.occurrence}
+    command = types.Command(title=lens.title, command=f"{COMMAND_PREFIX}{lens.verb}", arguments=[about])
+    return types.CodeLens(types.Range(start, start), command)
 
 
 def markup(markdown: str, is_markdown: bool) -> types.MarkupContent:
