@@ -708,6 +708,21 @@ def test_P10_a_range_holds_its_start_and_not_its_end(start: Serve, fake: FakeAge
     assert client.hints(document.uri, ((4, 14), (5, 12))) == []
 
 
+def test_P10_a_hint_at_the_end_of_the_document_is_in_the_range_of_the_whole_document(
+    start: Serve, fake: FakeAgents, root: Path
+) -> None:
+    """Clients ask up to the last character, behind which the hint stands where no line end follows."""
+    client = start([root])
+    text = MODEL.rstrip("\n")
+    document = client.open(root / "model.py", text)
+    document.save()
+    wait_for_results(client, fake, document.uri, 2)
+    lines = text.split("\n")
+    end = (len(lines) - 1, len(lines[-1]))
+    assert by_line(client.hints(document.uri, ((0, 0), end))) == F | G
+    assert client.hints(document.uri, (end, end)) == []
+
+
 # P11
 
 

@@ -657,7 +657,7 @@ class Daemon:
                 summary = await self._take_costs(wish, plan, end, place.python)
             else:
                 state, failure = _failure(end) if isinstance(end, LineCosts) else end
-                summary = f"{state}: {failure.reason}"
+                summary = state if failure.reason == state else f"{state}: {failure.reason}"
                 if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
                     # A save was quicker than this run: the newer text is run in its place.
                     if wish.asked:

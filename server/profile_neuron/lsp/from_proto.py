@@ -54,7 +54,9 @@ def edited(text: str, changes: Sequence[types.TextDocumentContentChangeEvent], e
         start = _offset(text, starts, change.range.start, encoding)
         end = _offset(text, starts, change.range.end, encoding)
         text = text[:start] + change.text + text[max(start, end) :]
-        del starts[change.range.start.line + 1 :]
+        # What is put at the beginning of a line may become one line end with that of the line before.
+        line = change.range.start.line
+        del starts[line + (line < len(starts) and start > starts[line]) :]
     return text
 
 
