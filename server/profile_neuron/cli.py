@@ -298,6 +298,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """profile-neuron serve: exit code 0 after shutdown and exit, else 1."""
+    import gc
     import io
 
     if sys.stdin.isatty():
@@ -305,6 +306,9 @@ def serve_command(arguments: argparse.Namespace) -> int:
             "profile-neuron: serve is for an editor, which starts it by itself; to profile here, use run\n"
         )
         return EXIT_USAGE
+    # The protocol's types are hundreds of thousands of objects that stay, and the collector would visit all of them
+    # several times while they are being made. serve lets it work again.
+    gc.disable()
     from profile_neuron.lsp.server import leave, serve
     from profile_neuron.wire.stdio import take_over
 

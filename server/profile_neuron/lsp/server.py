@@ -274,9 +274,10 @@ def serve(reader: BinaryIO, writer: BinaryIO) -> int:
     """Answer one client until it says exit or its stream ends; gives the exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("pygls").setLevel(logging.WARNING)
-    # Trees and views are many small objects that stay; the collector would visit them with every new hundred.
-    gc.set_threshold(100_000, 50, 1000)
     server = make_server()
+    # Trees and views are many small objects that stay, which need not be visited with every hundred new ones.
+    gc.set_threshold(100_000, 50, 1000)
+    gc.enable()
     server.protocol.set_writer(StdoutWriter(writer))
     stop = Event()
     # A thread of its own: one that waits for the client's next byte must not keep this process alive.
