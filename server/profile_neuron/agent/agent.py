@@ -348,11 +348,11 @@ _PHASES = {
 }
 _RAISE = {
     "start": "look at what slows this machine down",
-    "import": "raise the limit with --import-timeout",
-    "inputs": "raise the limit with --timeout",
-    "warm-up": "raise the limit with --timeout",
-    "capture": "raise the limit with --timeout",
-    "read": "profile fewer calls with --repeats",
+    "import": "raise the limit with --import-timeout, in an editor run.importTimeout",
+    "inputs": "raise the limit with --timeout, in an editor run.timeout",
+    "warm-up": "raise the limit with --timeout, in an editor run.timeout",
+    "capture": "raise the limit with --timeout, in an editor run.timeout",
+    "read": "profile fewer calls with repeats= of the decorator",
 }
 
 

@@ -82,7 +82,7 @@ def missing_root(module: str, request: RunRequest) -> str:
     top = module.partition(".")[0]
     for folder in Path(request.path).parents:
         if top and ((folder / top).is_dir() or (folder / f"{top}.py").is_file()):
-            return f"; it lies in {folder}, so add that as a project folder: --root {folder}"
+            return f"; it lies in {folder}, so add that as a project folder: --root {folder}, in an editor projectRoots"
         if str(folder) == request.project_roots[0]:
             break
     return ""
