@@ -23,6 +23,7 @@ from profile_neuron.wire import codec
 from profile_neuron.wire.messages import (
     Cancel,
     Hello,
+    Holder,
     Limits,
     Message,
     RunDone,
@@ -30,6 +31,7 @@ from profile_neuron.wire.messages import (
     RunOutput,
     RunProgress,
     RunRequest,
+    RunWaiting,
 )
 from profile_neuron.wire.stdio import MAGIC
 
@@ -74,6 +76,7 @@ MESSAGES: list[Message] = [
     REQUEST,
     Cancel("id"),
     RunProgress("id", "capture", 1, 5),
+    RunWaiting("id", (Holder(4123, "python train.py", (0, 1)),)),
     RunOutput("id", "x\x00\udcff".encode("utf-8", "replace").decode()),
     RunDone("id", COSTS, ""),
     RunFailed("id", "noInputs", Failure("reason")),

@@ -76,6 +76,9 @@ def attribute(record: RunRecord, trace: Trace, log: LineLog) -> LineCosts:
         functions=tuple(results),
         sources=tuple(source for source in log.files if source.path in shown),
         modules=record.modules,
+        reached=record.reached,
+        loading=record.loading,
+        signature=record.signature,
     )
 
 

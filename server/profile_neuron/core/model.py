@@ -8,7 +8,7 @@ from typing import Literal
 FunctionKind = Literal["function", "async function", "method", "async method"]
 
 # Of the states a person sees, those that the end of a run can give.
-State = Literal["fresh", "failed", "cancelled", "noInputs"]
+State = Literal["fresh", "failed", "cancelled", "noInputs", "busy"]
 
 DeviceKind = Literal["cpu", "neuron"]
 
@@ -105,6 +105,9 @@ class ExecutedFile:
 
     path: str
     sha256: str
+    # First lines of the functions in it that were entered in any part of the run, import and inputs included.
+    # A decorated function's first line is that of its first decorator. Sorted.
+    reached: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,12 @@ class RunRecord:
     modules: tuple[ExecutedFile, ...]
     failure: Failure | None
     warnings: tuple[str, ...]
+    # As in ExecutedFile, of the profiled file.
+    reached: tuple[int, ...] = ()
+    # How the worker came to the module, for the reader.
+    loading: str = ""
+    # Shapes, types and devices of the inputs, for the reader and to tell two runs apart.
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +297,10 @@ class LineCosts:
     sources: tuple[SourceFile, ...]
     # The project modules that the run imported, the profiled file left out; sorted by path.
     modules: tuple[ExecutedFile, ...]
+    # As in RunRecord.
+    reached: tuple[int, ...] = ()
+    loading: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +351,9 @@ class Result:
     warmup: int
     inputs: str
     toolchain: Toolchain
+    # As in RunRecord.
+    loading: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +367,9 @@ class ShownRow:
 
 
 # What a person sees of a function.
-ShownState = Literal["none", "queued", "running", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs"]
+ShownState = Literal[
+    "none", "queued", "running", "busy", "fresh", "stale", "failed", "cancelled", "untrusted", "noInputs"
+]
 
 
 @dataclass(frozen=True, slots=True)

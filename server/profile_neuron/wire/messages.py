@@ -9,8 +9,9 @@ from profile_neuron.core.model import DeviceKind, Failure, LineCosts, State
 
 PROTOCOL_VERSION = 1
 
-# start is the import of torch in a new worker; read begins in the worker and goes on in the report.
-Phase = Literal["start", "import", "inputs", "warm-up", "capture", "read", "attribute"]
+# start is the import of torch in a new worker; compile is as long as a compiler of Neuron runs below the worker;
+# read begins in the worker and goes on in the report.
+Phase = Literal["start", "import", "inputs", "compile", "warm-up", "capture", "read", "attribute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,14 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long the parts of a run may take."""
+    """How long the parts of a run may take, and how much they may use."""
 
     import_s: float
     run_s: float
+    # While a compiler runs, the other two stand still.
+    compile_s: float = 1800.0
+    # Resident memory of the worker and everything it started; None for no limit.
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,33 @@ class RunRequest:
     run_folder: str = ""
     # The folder is to be left in place after the run.
     keep: bool = False
+    # As repeats.
+    warmup: int | None = None
+    # The name of one of the decorator's inputs; empty for the first.
+    input_set: str = ""
+    # What to do while other processes hold all NeuronCores.
+    when_busy: Literal["wait", "skip"] = "wait"
+    # The file cannot be executed twice in one process, as a run before has shown; only between agent and worker.
+    executes_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds NeuronCores."""
+
+    pid: int
+    # Empty where it is not known.
+    command: str
+    # Numbers of the cores, sorted; empty where they are not known.
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunWaiting:
+    """A run waits until a NeuronCore is free; sent again whenever the holders are others."""
+
+    run_id: str
+    holders: tuple[Holder, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +174,7 @@ class RunFailed:
     """A run has no result."""
 
     run_id: str
-    # failed, cancelled or noInputs.
+    # failed, cancelled, noInputs or busy.
     state: State
     failure: Failure
     # As in Captured; only between worker and agent.
@@ -180,6 +212,7 @@ Message = (
     | Environment
     | EnvironmentFailed
     | RunProgress
+    | RunWaiting
     | RunOutput
     | Captured
     | RunDone

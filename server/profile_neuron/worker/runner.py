@@ -139,6 +139,7 @@ class _Capture:
         self._target = target
         self._inputs_source = inputs_source
         self._repeats = request.repeats or target.options.repeats
+        self._warmup = target.options.warmup if request.warmup is None else request.warmup
         self._pid = os.getpid()
         self._failure: Failure | None = None
         self._warnings: list[str] = []
@@ -147,7 +148,7 @@ class _Capture:
         """Make all calls and write the run folder."""
         # A thread that the function starts in a warm-up call and keeps is one that it started.
         earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
-        warmup = self._target.options.warmup
+        warmup = self._warmup
         # The last warm-up call is made under the profiler and the clock, whose own first steps cost time.
         for number in range(warmup - 1):
             report("warm-up", number, warmup)
@@ -227,7 +228,7 @@ class _Capture:
             decorator_modules=request.decorator_modules,
             compiled=any(torch_host.is_compiled(item) for item in target.wrapped),
             is_async=inspect.iscoroutinefunction(target.function) or inspect.isasyncgenfunction(target.function),
-            warmup=target.options.warmup,
+            warmup=self._warmup,
             repeats=self._repeats,
             inputs=self._inputs_source,
             toolchain=Toolchain(
