@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+# Where neither the decorator nor a setting says how many calls there are.
 DEFAULT_WARMUP = 3
 DEFAULT_REPEATS = 5
 
@@ -30,8 +31,8 @@ class Options:
         self,
         inputs: Callable[[], object] | Mapping[str, Callable[[], object]] | None,
         instance: Callable[[], object] | None,
-        warmup: int,
-        repeats: int,
+        warmup: int | None,
+        repeats: int | None,
         fresh: bool,
         grad: bool,
         name: str | None,
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
         *,
         inputs: Callable[[], object] | Mapping[str, Callable[[], object]] | None = None,
         instance: Callable[[], object] | None = None,
-        warmup: int = DEFAULT_WARMUP,
-        repeats: int = DEFAULT_REPEATS,
+        warmup: int | None = None,
+        repeats: int | None = None,
         fresh: bool = False,
         grad: bool = True,
         name: str | None = None,
@@ -73,8 +74,8 @@ def profile_neuron(
     *,
     inputs: Any = None,
     instance: Any = None,
-    warmup: Any = DEFAULT_WARMUP,
-    repeats: Any = DEFAULT_REPEATS,
+    warmup: Any = None,
+    repeats: Any = None,
     fresh: Any = False,
     grad: Any = True,
     name: Any = None,
@@ -85,7 +86,7 @@ def profile_neuron(
     inputs: a callable that gives a tuple of positional arguments, a dict of keyword arguments or one value,
     or a dict of named callables of which the first is used.
     instance: for a method, a callable that gives the object it is called on.
-    warmup, repeats: calls before and inside the profiled part.
+    warmup, repeats: calls before and inside the profiled part; 3 and 5 where neither this nor a setting says.
     fresh: build the inputs before every call, for code that changes them in place.
     grad: False runs the calls under torch.no_grad().
     name: shown in place of the function's qualified name.
@@ -159,7 +160,9 @@ def _callable(option: str, value: Any) -> Any:
     return value
 
 
-def _count(option: str, value: Any, least: int) -> int:
+def _count(option: str, value: Any, least: int) -> int | None:
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"profile_neuron option {option}= takes a whole number, not {value!r:.40}")
     if value < least:

@@ -2,7 +2,8 @@
 
     ProfileNeuronError            one sentence that names the thing and what to do
     ├── HostError                 a process or connection could not be had
-    ├── AgentError                the agent broke off or spoke another protocol
+    ├── AgentError                the agent cannot be understood
+    │   └── AgentLostError        it went away; another one may fare better
     ├── WireError                 bytes that are not a message
     ├── SourceError               a Python file that cannot be read or parsed; carries the line
     ├── CaptureError              a run folder that gives no result
@@ -23,7 +24,11 @@ class HostError(ProfileNeuronError):
 
 
 class AgentError(ProfileNeuronError):
-    """The agent ended early or cannot be understood."""
+    """The agent cannot be understood, or says that it cannot do what it was asked."""
+
+
+class AgentLostError(AgentError):
+    """The agent ended, or broke the wire, before it answered."""
 
 
 class WireError(ProfileNeuronError):

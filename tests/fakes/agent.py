@@ -166,8 +166,10 @@ class FakeAgent:
                     self._send(RunFailed(message.run_id, "failed", Failure("the agent is busy with another run")))
                     return
                 self._control.run_id = message.run_id
+                # Before the test hears of the run, since then it may go on to write the file.
+                found = read_or_end(message)
                 self._control.tell("started", **asdict(message))
-                self._task = asyncio.create_task(self._run(message), name=f"run {message.run_id}")
+                self._task = asyncio.create_task(self._run(message, found), name=f"run {message.run_id}")
                 # One that is cancelled before its first step would not answer.
                 await asyncio.sleep(0)
             case Cancel(run_id=run_id):
@@ -183,9 +185,9 @@ class FakeAgent:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _run(self, request: RunRequest) -> None:
+    async def _run(self, request: RunRequest, found: tuple[str, FunctionSpec] | Ended) -> None:
         try:
-            answer: RunDone | RunFailed = RunDone(request.run_id, await self._costs(request), "")
+            answer: RunDone | RunFailed = RunDone(request.run_id, await self._costs(request, found), "")
         except Ended as ended:
             answer = ended.answer
         except asyncio.CancelledError:
@@ -195,12 +197,14 @@ class FakeAgent:
         state = answer.state if isinstance(answer, RunFailed) else answer.costs.functions[0].state
         self._control.tell("ended", run_id=request.run_id, state=state)
 
-    async def _costs(self, request: RunRequest) -> LineCosts:
+    async def _costs(self, request: RunRequest, found: tuple[str, FunctionSpec] | Ended) -> LineCosts:
         def report(phase: Phase, total: int = 0) -> None:
             self._send(RunProgress(request.run_id, phase, 0, total))
 
         report("import")
-        text, spec = read(request)
+        if isinstance(found, Ended):
+            raise found
+        text, spec = found
         directives = directives_of(text, spec, request)
         words = {directive.word for directive in directives}
         report("inputs")
@@ -243,6 +247,14 @@ def environment() -> Environment:
         clock=CLOCK,
         devices=(DEVICE,),
     )
+
+
+def read_or_end(request: RunRequest) -> tuple[str, FunctionSpec] | Ended:
+    """What the file says now, or how the run ends because of it."""
+    try:
+        return read(request)
+    except Ended as ended:
+        return ended
 
 
 def read(request: RunRequest) -> tuple[str, FunctionSpec]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.anchor import anchor
-from profile_neuron.core.keys import result_key
 from profile_neuron.core.model import (
     Failure,
     Frame,
@@ -21,6 +20,7 @@ from profile_neuron.core.model import (
     FunctionView,
     LineCost,
     LineCosts,
+    ModuleDependency,
     OperatorCalls,
     Result,
     RowCost,
@@ -84,6 +84,7 @@ def result(
     ns_by_line: Mapping[int, int] | None = None,
     reached: Iterable[str] = (),
     finished_s: float = 1000.0,
+    modules: tuple[ModuleDependency, ...] = (),
     **changes: Any,
 ) -> Result:
     """The result of a run of a function as it is in a text; by default each row takes a ms times its line."""
@@ -98,11 +99,11 @@ def result(
         FunctionId(PATH, qualname, occurrence),
         f"run {finished_s}",
         finished_s,
-        result_key(found, function),
         MADE_WITH,
         function,
         found,
         costs_of(ns_by_line, qualname, reached),
+        modules,
     )
     return replace(made, **changes)
 

@@ -292,7 +292,7 @@ def test_after_reformatting_every_row_is_at_its_statement_and_nothing_is_remarke
     expected = [(place[line], line) for line in sorted(set(statement_lines(FUNCTION)))]
     assert [(row.line, row.cost.total_ns // MS) for row in shown(made, text)] == expected
     found = outline(text)
-    assert changes(made, found, found.functions[0], MADE_WITH, {}) == ()
+    assert changes(made, found, found.functions[0], MADE_WITH, "", {}) == ()
 
 
 def test_a_formatter_that_puts_each_statement_on_its_own_line_parts_the_rows_that_shared_one() -> None:

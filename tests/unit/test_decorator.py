@@ -157,7 +157,7 @@ def test_it_works_where_no_dependency_is_installed(write: Callable[..., Any]) ->
 
 
 def test_marking_is_recorded_only_where_someone_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    marks: list[tuple[object, int]] = []
+    marks: list[tuple[object, int | None]] = []
     monkeypatch.setattr(
         decorator, "on_mark", lambda decorated, options, frame: marks.append((decorated, options.warmup))
     )
@@ -168,4 +168,4 @@ def test_marking_is_recorded_only_where_someone_listens(monkeypatch: pytest.Monk
     @profile_neuron
     def g() -> None: ...
 
-    assert marks == [(f, 7), (g, decorator.DEFAULT_WARMUP)]
+    assert marks == [(f, 7), (g, None)]

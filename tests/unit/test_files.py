@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from profile_neuron.core.keys import result_key
-from profile_neuron.core.model import Activity, ExecutedFile, Failure, Frame, FunctionView, ShownState
+from profile_neuron.core.fingerprint import digest
+from profile_neuron.core.keys import text_key
+from profile_neuron.core.model import Activity, Failure, Frame, FunctionView, ModuleDependency, ShownState
+from profile_neuron.core.modules import Module
 from profile_neuron.core.outline import outline
 from profile_neuron.daemon.disk import Problem
 from profile_neuron.daemon.files import OpenFile, Outcome
@@ -169,13 +170,13 @@ def test_a_renamed_and_edited_function_has_no_history() -> None:
 
 
 def test_other_modules_and_circumstances_count() -> None:
-    made = replace(result(TEXT), modules=(ExecutedFile("/p/ops.py", "00"),))
+    made = result(TEXT, modules=(ModuleDependency("/p/ops.py", "00", "", ()),))
     editor = Editor(TEXT, made)
     assert editor.shown()[0] == "stale"
-    editor.file.hashes = {"/p/ops.py": "00"}
+    editor.file.modules = {"/p/ops.py": Module("00")}
     assert editor.shown()[0] == "fresh"
     editor.file.circumstances = "other"
-    assert editor.views()["f"].reasons == ("measured with another interpreter, torch, device or environment",)
+    assert editor.views()["f"].reasons == ("measured with another interpreter, torch, device or other settings",)
 
 
 TWICE = f"{IMPORT}@profile_neuron\ndef f(x):\n    return x + 1\n@profile_neuron\ndef f(x):\n    return x + 2\n"
@@ -199,7 +200,8 @@ def outcome(state: ShownState, text: str = TEXT, function: FunctionId = F, *line
     own = found.function(*function[1:])
     assert own is not None
     frames = tuple(Frame(path, line, "f", "x") for line in lines)
-    return Outcome(state, Failure("RuntimeError: no", frames), result_key(found, own), found.lines)
+    key = digest([text_key(found, own), ""])
+    return Outcome(state, Failure("RuntimeError: no", frames), key, "", found.lines)
 
 
 @pytest.mark.parametrize(

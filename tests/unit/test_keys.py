@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from profile_neuron.core.keys import changes, circumstances, needs_no_run, result_key
-from profile_neuron.core.model import ExecutedFile, Result
+from profile_neuron.core.keys import changes, circumstances, result_key, text_key
+from profile_neuron.core.model import ExecutedFile, Result, Toolchain
+from profile_neuron.core.modules import Module, dependency, module_code
 from profile_neuron.core.outline import outline
 from tests.unit.constructed import IMPORT, MADE_WITH, TOOLCHAIN, reformatted, result
 
@@ -61,29 +63,55 @@ TEXT = IMPORT + textwrap.dedent(
     TABLE["g"] = globals()["reached"]
     """
 )
-MODULES = (ExecutedFile("/p/ops.py", "00"), ExecutedFile("/p/more/ops.py", "11"))
-HASHES = {"/p/ops.py": "00", "/p/more/ops.py": "11", "/p/other.py": "22"}
+OPS = """
+import math
+
+LIMIT = 3
+
+def scaled(x, by=2):
+    return x * by
+
+def norm(x):
+    def inner(y):
+        return y
+    return inner(x)
+
+class Table:
+    rows = 1
+
+    def look(self):
+        return 2
+"""
+OPS_CODE = module_code(OPS)
+OPS_FILE = ExecutedFile("/p/ops.py", "00")
+# Of the one module a function was reached, in its inner one; the other is known by its bytes alone.
+MODULES = (dependency(OPS_FILE, [11], OPS_CODE), dependency(ExecutedFile("/p/more/ops.py", "11"), [1], None))
+NOW = {"/p/ops.py": Module("00"), "/p/more/ops.py": Module("11"), "/p/other.py": Module("22")}
 
 
-def made(text: str = TEXT) -> Result:
-    return replace(result(text, reached=("helper", "reached")), modules=MODULES)
+def made(text: str = TEXT, **changes: Any) -> Result:
+    return result(text, reached=("helper", "reached"), modules=MODULES, **changes)
 
 
 def remarks(
-    text: str, before: Result | None = None, made_with: str = MADE_WITH, hashes: dict[str, str] | None = None
+    text: str,
+    before: Result | None = None,
+    made_with: str = MADE_WITH,
+    choice: str = "",
+    modules: dict[str, Module] = NOW,
 ) -> tuple[str, ...]:
     """What of a result is another in a text."""
     found = outline(text)
     function = found.function("f", 0)
     assert function is not None
-    return changes(before or made(), found, function, made_with, HASHES if hashes is None else hashes)
+    return changes(before or made(), found, function, made_with, choice, modules)
 
 
 def key(text: str, qualname: str = "f", occurrence: int = 0) -> str:
     found = outline(text)
     function = found.function(qualname, occurrence)
     assert function is not None
-    return result_key(found, function)
+    return text_key(found, function)
 
 
 def edited(before: str, after: str) -> str:
@@ -91,9 +119,8 @@ def edited(before: str, after: str) -> str:
     return TEXT.replace(before, after)
 
 
-def test_a_result_of_the_same_text_has_no_remarks_and_needs_no_run() -> None:
+def test_a_result_of_the_same_text_has_no_remarks() -> None:
     assert remarks(TEXT) == ()
-    assert needs_no_run(made(), key(TEXT), MADE_WITH, HASHES)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -149,7 +176,10 @@ def test_comments_blank_lines_and_formatting_change_nothing(seed: int) -> None:
 def test_each_change_that_can_matter_gets_its_remark(before: str, after: str, expected: tuple[str, ...]) -> None:
     text = edited(before, after)
     assert remarks(text) == expected
-    assert key(text) != key(TEXT)
+    # What only a run can tell is not in the text's own key.
+    assert (key(text) != key(TEXT)) == bool(expected and expected != ("reached changed",))
+    # Two results have equal keys where nothing that either depends on differs.
+    assert (made(text).key != made().key) == bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -181,33 +211,54 @@ def test_several_changes_get_several_remarks_in_a_fixed_order() -> None:
         "edited since",
         "code outside of functions changed",
         "deeper changed",
-        "measured with another interpreter, torch, device or environment",
+        "measured with another interpreter, torch, device or other settings",
     )
 
 
+def ops(before: str, after: str) -> dict[str, Module]:
+    """The modules with another text of the first one."""
+    assert OPS.count(before) == 1, before
+    return {**NOW, "/p/ops.py": Module("01", module_code(OPS.replace(before, after)))}
+
+
 @pytest.mark.parametrize(
-    ("hashes", "expected"),
+    ("modules", "expected"),
     [
-        pytest.param(HASHES, (), id="all equal"),
-        pytest.param({**HASHES, "/p/ops.py": "01"}, ("ops.py changed",), id="edited"),
-        pytest.param({"/p/ops.py": "00"}, ("ops.py changed",), id="gone"),
+        pytest.param(NOW, (), id="all equal"),
+        pytest.param({**NOW, "/p/ops.py": Module("01")}, ("ops.py changed",), id="one that does not parse"),
+        pytest.param({**NOW, "/p/more/ops.py": Module("12", OPS_CODE)}, ("ops.py changed",), id="known by its bytes"),
+        pytest.param({**NOW, "/p/ops.py": Module("01", OPS_CODE)}, (), id="a comment"),
+        pytest.param(ops("return y", "return y + 1"), ("norm in ops.py changed",), id="what was reached"),
+        pytest.param(ops("def norm(x):", "def norm_(x):"), ("norm in ops.py changed",), id="what was reached is gone"),
+        pytest.param(ops("return x * by", "return x / by"), (), id="what was not reached"),
+        pytest.param(ops("return 2", "return 3"), (), id="method that was not reached"),
+        pytest.param(ops("by=2", "by=3"), ("ops.py changed",), id="default"),
+        pytest.param(ops("LIMIT = 3", "LIMIT = 4"), ("ops.py changed",), id="constant"),
+        pytest.param(ops("rows = 1", "rows = 2"), ("ops.py changed",), id="attribute of a class"),
+        pytest.param(ops("import math", "import math, os"), ("ops.py changed",), id="import"),
+        pytest.param({"/p/more/ops.py": Module("11")}, ("ops.py changed",), id="gone"),
         pytest.param({}, ("ops.py changed", "ops.py changed"), id="all gone"),
-        pytest.param({**HASHES, "/p/other.py": "23"}, (), id="one that it did not import"),
+        pytest.param({**NOW, "/p/other.py": Module("23")}, (), id="one that it did not import"),
     ],
 )
-def test_other_modules_count_by_their_content(hashes: dict[str, str], expected: tuple[str, ...]) -> None:
-    assert remarks(TEXT, hashes=hashes) == expected
-    assert needs_no_run(made(), key(TEXT), MADE_WITH, hashes) == (not expected)
+def test_other_modules_count_by_what_the_run_executed_of_them(
+    modules: dict[str, Module], expected: tuple[str, ...]
+) -> None:
+    assert remarks(TEXT, modules=modules) == expected
 
 
-def test_other_circumstances_need_a_run() -> None:
-    assert remarks(TEXT, made_with="") == ("measured with another interpreter, torch, device or environment",)
-    assert not needs_no_run(made(), key(TEXT), "", HASHES)
+def test_other_circumstances_and_other_inputs_get_their_remark() -> None:
+    other = "measured with another interpreter, torch, device or other settings"
+    assert remarks(TEXT, made_with="") == (other,)
+    assert remarks(TEXT, choice="b8") == ("measured with other inputs",)
+    assert remarks(TEXT, made(choice="b8"), choice="b8") == ()
+    keys = {item.key for item in (made(), replaced(circumstances="x"), replaced(choice="b8"), replaced(modules=()))}
+    assert len(keys) == 4
 
 
-def test_another_key_needs_a_run_even_where_the_numbers_stay_good() -> None:
-    text = edited("return x - 1", "return x - 2")
-    assert not needs_no_run(made(), key(text), MADE_WITH, HASHES)
+def replaced(**changes: Any) -> Result:
+    again = replace(made(), **changes)
+    return replace(again, key=result_key(again))
 
 
 def test_keys_tell_functions_of_a_text_apart() -> None:
@@ -215,32 +266,28 @@ def test_keys_tell_functions_of_a_text_apart() -> None:
     assert len({key(text, "f", 0), key(text, "f", 1), key(text, "g", 0)}) == 3
 
 
-BASE = (TOOLCHAIN, (("A", "1"), ("B", "2")), ("/p", "/q"))
+BASE = (TOOLCHAIN, ("A=1", "repeats 5"), ("/p", "/q"))
 
 
 @pytest.mark.parametrize(
-    ("toolchain", "environment", "folders"),
+    ("toolchain", "settings", "folders"),
     [
         pytest.param(replace(TOOLCHAIN, executable="/other/python"), *BASE[1:], id="interpreter"),
         pytest.param(replace(TOOLCHAIN, python="3.12.1"), *BASE[1:], id="Python"),
         pytest.param(replace(TOOLCHAIN, torch="2.14.0"), *BASE[1:], id="torch"),
+        pytest.param(replace(TOOLCHAIN, packages=("torch-neuronx 2.13",)), *BASE[1:], id="package of Neuron"),
         pytest.param(replace(TOOLCHAIN, device_kind="neuron"), *BASE[1:], id="kind of device"),
         pytest.param(replace(TOOLCHAIN, device_name="cpu (y)"), *BASE[1:], id="device"),
-        pytest.param(TOOLCHAIN, (("A", "1"), ("B", "3")), BASE[2], id="value of a variable"),
-        pytest.param(TOOLCHAIN, (("A", "1"),), BASE[2], id="one variable fewer"),
-        pytest.param(TOOLCHAIN, (("A", "1=B"), ("", "2")), BASE[2], id="names that run together"),
+        pytest.param(TOOLCHAIN, ("A=1", "repeats 6"), BASE[2], id="setting"),
+        pytest.param(TOOLCHAIN, ("A=1",), BASE[2], id="one setting fewer"),
         pytest.param(TOOLCHAIN, BASE[1], ("/q", "/p"), id="order of folders"),
         pytest.param(TOOLCHAIN, BASE[1], ("/p",), id="one folder fewer"),
     ],
 )
 def test_circumstances_tell_apart_what_a_run_is_made_with(
-    toolchain: object, environment: tuple[tuple[str, str], ...], folders: tuple[str, ...]
+    toolchain: Toolchain, settings: tuple[str, ...], folders: tuple[str, ...]
 ) -> None:
-    assert circumstances(toolchain, environment, folders) != circumstances(*BASE)  # type: ignore[arg-type]
-
-
-def test_circumstances_do_not_know_the_order_of_variables() -> None:
-    assert circumstances(TOOLCHAIN, reversed(BASE[1]), BASE[2]) == circumstances(*BASE)
+    assert circumstances(toolchain, settings, folders) != circumstances(*BASE)
 
 
 MOVED = IMPORT + textwrap.dedent(
@@ -264,14 +311,14 @@ def test_a_method_that_was_moved_to_another_class_is_not_shown_as_fresh() -> Non
     found = outline(after)
     function = found.function("B.f", 0)
     assert function is not None
-    assert changes(result(before, "A.f"), found, function, MADE_WITH, {}) != ()
+    assert changes(result(before, "A.f"), found, function, MADE_WITH, "", {}) != ()
 
 
 def test_a_second_definition_of_the_function_itself_gets_a_remark_where_it_calls_itself() -> None:
     text = IMPORT + "@profile_neuron\ndef f(x):\n    return f(x - 1)\n"
     found = outline(text + "def f(x):\n    return x\n")
     (function,) = found.functions
-    assert changes(result(text), found, function, MADE_WITH, {}) == ("f (2) changed",)
+    assert changes(result(text), found, function, MADE_WITH, "", {}) == ("f (2) changed",)
 
 
 @pytest.mark.parametrize(
@@ -296,4 +343,4 @@ def test_a_new_result_of_one_of_several_definitions_of_a_name_has_no_remarks(
     function = found.function(qualname, occurrence)
     assert function is not None
     made = result(IMPORT + text, qualname, occurrence, ns_by_line={function.spec.def_line: 1})
-    assert changes(made, found, function, MADE_WITH, {}) == ()
+    assert changes(made, found, function, MADE_WITH, "", {}) == ()

@@ -8,6 +8,7 @@ from profile_neuron.core.model import Failure
 from profile_neuron.core.outline import outline
 from profile_neuron.daemon.interpreters import Place
 from profile_neuron.daemon.runs import Runs, request_for
+from profile_neuron.wire.messages import Limits
 from tests.unit.constructed import PATH
 
 TEXT = "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): pass\n"
@@ -17,7 +18,7 @@ NOWHERE = Place("/p", "/nowhere/python")
 
 def request(run_id: str) -> object:
     spec = outline(TEXT).functions[0].spec
-    return request_for(run_id, PATH, "00", spec, ("profile_neuron",), ("/p",), "/p", 1.0, 1.0)
+    return request_for(run_id, PATH, "00", spec, ("profile_neuron",), ("/p",), "/p", Limits(1.0, 1.0))
 
 
 def ended(*cancelled: str, run_id: str) -> tuple[str, str]:

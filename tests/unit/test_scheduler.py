@@ -20,9 +20,13 @@ from profile_neuron.daemon.scheduler import (
     Event,
     FileChecked,
     FileClosed,
+    FileEdited,
     FileSaved,
     FunctionId,
+    Rest,
+    Rested,
     RunEnded,
+    RunEntered,
     Scheduler,
     StartRun,
     StartTimer,
@@ -129,7 +133,7 @@ W1, W2, W3 = wish("1"), wish("2", G), wish("3", H)
         ),
         pytest.param(
             [checked(W1, W2), checked(keys={F: "1", G: "0"}), RunEnded("1")],
-            [[StartRun(W1)], [Dropped(W2, cancelled=False)], []],
+            [[StartRun(W1)], [Dropped(W2, "needless")], []],
             id="what needs no run any more is dropped",
         ),
         pytest.param(
@@ -139,7 +143,7 @@ W1, W2, W3 = wish("1"), wish("2", G), wish("3", H)
         ),
         pytest.param(
             [checked(W1), Asked((wish("9", G),)), checked(keys={F: "1", G: "2"}), RunEnded("1")],
-            [[StartRun(W1)], [], [Dropped(wish("9", G, asked=True), cancelled=False)], []],
+            [[StartRun(W1)], [], [Dropped(wish("9", G, asked=True), "needless")], []],
             id="though what they asked for of an older one",
         ),
         pytest.param(
@@ -164,7 +168,7 @@ W1, W2, W3 = wish("1"), wish("2", G), wish("3", H)
         ),
         pytest.param(
             [checked(W1, W2), CancelAsked(frozenset({G})), RunEnded("1")],
-            [[StartRun(W1)], [Dropped(W2, cancelled=True)], []],
+            [[StartRun(W1)], [Dropped(W2, "cancelled")], []],
             id="cancel what waits",
         ),
         pytest.param(
@@ -174,8 +178,33 @@ W1, W2, W3 = wish("1"), wish("2", G), wish("3", H)
         ),
         pytest.param(
             [checked(W1, W2), CancelAsked(None), RunEnded("1")],
-            [[StartRun(W1)], [Dropped(W2, cancelled=True), CancelRun("1")], []],
+            [[StartRun(W1)], [Dropped(W2, "cancelled"), CancelRun("1")], []],
             id="cancel all",
+        ),
+        pytest.param(
+            [
+                (checked(W1, W2, W3), 1.0),
+                (checked(wish("4", O), path="/p/other.py"), 1.0),
+                (FileSaved("/p/m.py"), 2.0),
+                (RunEnded("1"), 2.1),
+                (Asked((wish("9", H),)), 2.1),
+                (RunEnded("4"), 2.2),
+                (RunEnded("9"), 2.25),
+                (TimerFired("/p/m.py"), 2.3),
+                (checked(wish("5", G, "2"), keys={G: "2"}), 2.4),
+            ],
+            [
+                [StartRun(W1)],
+                [],
+                [StartTimer("/p/m.py", 2.3)],
+                [StartRun(wish("4", O))],
+                [],
+                [StartRun(wish("9", H, asked=True))],
+                [],
+                [CheckFile("/p/m.py")],
+                [StartRun(wish("5", G, "2"))],
+            ],
+            id="while a save is being looked at, what waits of its file is not started, except by a person",
         ),
         pytest.param([CancelAsked(None)], [[]], id="nothing to cancel"),
         pytest.param(
@@ -190,7 +219,7 @@ W1, W2, W3 = wish("1"), wish("2", G), wish("3", H)
         ),
         pytest.param(
             [checked(W1, W2), FileClosed("/p/m.py"), RunEnded("1")],
-            [[StartRun(W1)], [Dropped(W2, cancelled=False)], []],
+            [[StartRun(W1)], [Dropped(W2, "needless")], []],
             id="what is on goes on when its file is closed",
         ),
         pytest.param(
@@ -199,6 +228,177 @@ W1, W2, W3 = wish("1"), wish("2", G), wish("3", H)
             id="other files stay",
         ),
         pytest.param([checked()], [[]], id="nothing wanted"),
+        *(
+            pytest.param(
+                [checked(W1, W2), RunEntered("1", phase), checked(wish("5", key="2"), W2), RunEnded("1")],
+                [[StartRun(W1)], [], [CancelRun("1", is_replaced=True)], [StartRun(wish("5", key="2"))]],
+                id=f"a newer text ends what is on in the phase {phase}, and comes in its place",
+            )
+            for phase in ("import", "compile", "busy")
+        ),
+        *(
+            pytest.param(
+                [checked(W1), RunEntered("1", phase), checked(wish("5", key="2")), RunEnded("1")],
+                [[StartRun(W1)], [], [], [StartRun(wish("5", key="2"))]],
+                id=f"but not in the phase {phase}",
+            )
+            for phase in ("start", "inputs", "warm-up", "capture", "read", "attribute")
+        ),
+        pytest.param(
+            [
+                checked(W1),
+                RunEntered("1", "import"),
+                checked(wish("5", key="2")),
+                checked(wish("6", key="3")),
+                RunEnded("1"),
+            ],
+            [[StartRun(W1)], [], [CancelRun("1", is_replaced=True)], [], [StartRun(wish("6", key="3"))]],
+            id="once",
+        ),
+        pytest.param(
+            [checked(W1), RunEntered("1", "import"), checked(keys={F: "0"}), RunEnded("1")],
+            [[StartRun(W1)], [], [CancelRun("1", is_replaced=True)], []],
+            id="also where the newer text needs no run",
+        ),
+        pytest.param(
+            [checked(W1), RunEntered("1", "import"), checked(keys={G: "1"}), RunEnded("1")],
+            [[StartRun(W1)], [], [CancelRun("1", is_replaced=True)], []],
+            id="and where the function is gone",
+        ),
+        pytest.param(
+            [checked(W1), RunEntered("1", "import"), checked(), RunEnded("1")],
+            [[StartRun(W1)], [], [], []],
+            id="but not where the file cannot be read",
+        ),
+        pytest.param(
+            [checked(W1), RunEntered("1", "import"), checked(W2, keys={F: "1", G: "1"}), RunEnded("1")],
+            [[StartRun(W1)], [], [], [StartRun(W2)]],
+            id="nor for another function's sake",
+        ),
+        pytest.param(
+            [Asked((W1,)), RunEntered("1", "import"), checked(wish("5", key="2"), W2), RunEnded("1")],
+            [
+                [StartRun(wish("1", asked=True))],
+                [],
+                [CancelRun("1", is_replaced=True)],
+                [StartRun(wish("5", key="2", asked=True))],
+            ],
+            id="what a person asked for stays asked for in its newer text",
+        ),
+        pytest.param(
+            [
+                checked(W1),
+                RunEntered("1", "capture"),
+                FileChecked("/p/m.py", (wish("5", key="2"),), ((F, "2"),), ends_running=True),
+                RunEnded("1"),
+            ],
+            [[StartRun(W1)], [], [CancelRun("1", is_replaced=True)], [StartRun(wish("5", key="2"))]],
+            id="by setting a newer text ends a run in any phase",
+        ),
+        pytest.param(
+            [
+                checked(W1),
+                RunEntered("1", "capture"),
+                FileEdited("/p/m.py", ((F, "1"), (G, "7"))),
+                FileEdited("/p/m.py", ((F, "2"), (G, "7"))),
+                FileEdited("/p/m.py", ((F, "3"), (G, "7"))),
+                RunEnded("1"),
+            ],
+            [[StartRun(W1)], [], [], [CancelRun("1", is_replaced=True)], [], []],
+            id="and so does an edit",
+        ),
+        pytest.param(
+            [
+                (checked(W1, W2), 10.0),
+                (RunEnded("1", is_lost=True), 11.0),
+                (Rested(), 11.5),
+                (Rested(), 12.0),
+                (RunEnded("1", is_lost=True), 13.0),
+                (Rested(), 15.0),
+                (RunEnded("1", is_lost=True), 16.0),
+                (Rested(), 20.0),
+                (RunEnded("1"), 21.0),
+                (RunEnded("2", is_lost=True), 22.0),
+            ],
+            [
+                [StartRun(W1)],
+                [Rest(12.0)],
+                [],
+                [StartRun(W1)],
+                [Rest(15.0)],
+                [StartRun(W1)],
+                [Rest(20.0)],
+                [StartRun(W1)],
+                [StartRun(W2)],
+                [Rest(23.0)],
+            ],
+            id="what was lost with its agent is started again after pauses that grow until a run ends well",
+        ),
+        pytest.param(
+            [
+                (checked(W1, W2), 10.0),
+                (RunEnded("1", is_lost=True), 11.0),
+                (Rested(), 12.0),
+                (RunEnded("1", is_lost=True), 13.0),
+                (Rested(), 15.0),
+                (RunEnded("1", is_lost=True), 16.0),
+                (Rested(), 20.0),
+                (RunEnded("1", is_lost=True), 21.0),
+                (checked(wish("5", key="2")), 30.0),
+                (RunEnded("5", is_lost=True), 30.5),
+                (Asked((wish("6", H),)), 31.0),
+                (RunEnded("6"), 32.0),
+                (checked(wish("7", key="3")), 33.0),
+                (RunEnded("7", is_lost=True), 34.0),
+            ],
+            [
+                [StartRun(W1)],
+                [Rest(12.0)],
+                [StartRun(W1)],
+                [Rest(15.0)],
+                [StartRun(W1)],
+                [Rest(20.0)],
+                [StartRun(W1)],
+                [Dropped(W1, "lost"), Dropped(W2, "lost")],
+                [StartRun(wish("5", key="2"))],
+                [Dropped(wish("5", key="2"), "lost")],
+                [StartRun(wish("6", H, asked=True))],
+                [],
+                [StartRun(wish("7", key="3"))],
+                [Rest(35.0)],
+            ],
+            id="three times, and then only by a save or a person, once",
+        ),
+        pytest.param(
+            [
+                (checked(W1, W2), 10.0),
+                (RunEnded("1", is_lost=True), 11.0),
+                (Asked((wish("6", H),)), 11.1),
+                (RunEnded("6"), 11.2),
+            ],
+            [[StartRun(W1)], [Rest(12.0)], [StartRun(wish("6", H, asked=True))], [StartRun(W1)]],
+            id="a person who asks need not wait for the pause",
+        ),
+        pytest.param(
+            [(checked(W1), 10.0), (CancelAsked(None), 10.5), (RunEnded("1", is_lost=True), 11.0)],
+            [[StartRun(W1)], [CancelRun("1")], []],
+            id="what was cancelled is not started again",
+        ),
+        pytest.param(
+            [(checked(W1), 10.0), (RunEnded("1", is_lost=True), 11.0), (CancelAsked(None), 11.5), (Rested(), 12.0)],
+            [[StartRun(W1)], [Rest(12.0)], [Dropped(W1, "cancelled")], []],
+            id="nor what is cancelled in the pause",
+        ),
+        pytest.param(
+            [
+                (checked(W1), 10.0),
+                (checked(wish("5", key="2")), 10.5),
+                (RunEnded("1", is_lost=True), 11.0),
+                (Rested(), 12.0),
+            ],
+            [[StartRun(W1)], [], [Rest(12.0)], [StartRun(wish("5", key="2"))]],
+            id="of what was lost the newest text is started",
+        ),
     ],
 )
 def test_events_give_their_actions(events: list[Event | tuple[Event, float]], expected: list[list[Action]]) -> None:
@@ -242,7 +442,12 @@ class World:
     # Keys of which there is a result.
     done: set[tuple[FunctionId, str]] = field(default_factory=set)
     running: Wish | None = None
+    phase: str = ""
     cancelling: bool = False
+    # The setting run.onEditDuringRun.
+    ends_running: bool = False
+    # When the pauses end.
+    rests: list[float] = field(default_factory=list)
     wishes: dict[str, Wish] = field(default_factory=dict)
     ended: dict[str, str] = field(default_factory=dict)
     # What has yet to be run, as the last check of each file says.
@@ -260,28 +465,44 @@ class World:
                 case StartRun(started):
                     assert self.running is None, "two runs at once"
                     assert started.run_id in self.wishes, "nobody wished it"
-                    assert started.run_id not in self.ended, "it was dropped"
+                    assert self.ended.get(started.run_id) in (None, "lost"), "it was dropped"
                     assert started.asked or not any(item.asked for item in self.scheduler.waiting)
-                    self.running, self.cancelling = started, False
+                    assert started.asked or not self.is_looked_at(started.function), "it may be of an older text"
+                    self.running, self.phase, self.cancelling = started, "", False
                     self.ended[started.run_id] = "started"
                     if self.owed.get(started.function) == started.key:
                         del self.owed[started.function]
-                case CancelRun(run_id):
+                case CancelRun(run_id, is_replaced):
                     assert self.running is not None
                     assert run_id == self.running.run_id
+                    if is_replaced:
+                        assert not self.cancelling, "it is ended twice"
+                        assert self.phase in ("import", "compile", "busy") or self.ends_running
+                        assert self.keys[self.running.function] != self.running.key
                     self.cancelling = True
-                case Dropped(dropped, cancelled):
-                    assert dropped.run_id not in self.ended
-                    self.ended[dropped.run_id] = "cancelled" if cancelled else "dropped"
+                case Rest(until_s):
+                    assert until_s > self.now_s
+                    self.rests.append(until_s)
+                case Dropped(dropped, why):
+                    assert self.ended.get(dropped.run_id) in (None, "lost")
+                    self.ended[dropped.run_id] = why
+                    if why == "lost" and self.owed.get(dropped.function) == dropped.key:
+                        # No agent stays up, and its state says so.
+                        del self.owed[dropped.function]
         assert self.scheduler.running == self.running
         waiting = [item.function for item in self.scheduler.waiting]
         assert len(set(waiting)) == len(waiting), "two wait for one function"
         asked = [item.asked for item in self.scheduler.waiting]
         assert asked == sorted(asked, reverse=True), "asked ones come first"
-        assert self.running is not None or not waiting, "nothing is on though something waits"
+        assert self.running is not None or self.rests or all(self.is_looked_at(function) for function in waiting), (
+            "nothing is on though something waits"
+        )
         assert {self.scheduler.ahead_of(function) for function in waiting} == {
-            position + 1 for position in range(len(waiting))
+            position + (self.running is not None) for position in range(len(waiting))
         }
+
+    def is_looked_at(self, function: FunctionId) -> bool:
+        return function.path in self.timers or function.path in self.checks
 
     def wish(self, function: FunctionId) -> Wish:
         made = Wish(str(len(self.wishes)), function, self.keys[function])
@@ -301,6 +522,9 @@ class World:
             if at_s <= self.now_s:
                 del self.timers[path]
                 self.handle(TimerFired(path))
+        for until_s in [until_s for until_s in self.rests if until_s <= self.now_s]:
+            self.rests.remove(until_s)
+            self.handle(Rested())
 
     def answer_check(self) -> None:
         if not self.checks:
@@ -317,7 +541,29 @@ class World:
         for function in needed:
             if not (is_on and self.running and (self.running.function, self.running.key) == (function, keys[function])):
                 self.owed[function] = keys[function]
-        self.handle(FileChecked(path, tuple(self.wish(function) for function in needed), tuple(keys.items())))
+        wishes = tuple(self.wish(function) for function in needed)
+        self.handle(FileChecked(path, wishes, tuple(keys.items()), self.ends_running))
+
+    def edit(self, path: str, edit: Sequence[int]) -> None:
+        """Type another text without saving it, with the setting that ends what runs an older one."""
+        mine = [function for function in FUNCTIONS if function.path == path]
+        if path not in self.opened or self.running is None or self.running.function.path != path:
+            return
+        keys = {function: str(key) for function, key in zip(mine, edit, strict=False)}
+        expected = not self.cancelling and keys[self.running.function] != self.running.key
+        before, self.ends_running, saved = self.ends_running, True, dict(self.keys)
+        self.keys.update(keys)
+        self.handle(FileEdited(path, tuple(keys.items())))
+        self.ends_running, self.keys = before, saved
+        assert self.cancelling or not expected
+
+    def enter(self, phase: str) -> None:
+        if self.running is not None:
+            self.phase = phase
+            self.handle(RunEntered(self.running.run_id, phase))
+
+    def set_ending(self, ends_running: bool) -> None:
+        self.ends_running = ends_running
 
     def ask(self, functions: set[FunctionId]) -> None:
         wanted = [function for function in FUNCTIONS if function in functions and function.path in self.opened]
@@ -350,6 +596,15 @@ class World:
                 self.done.add((ended.function, ended.key))
             self.running = None
             self.handle(RunEnded(ended.run_id))
+
+    def lose_agent(self) -> None:
+        if self.running is not None:
+            lost, was_cancelled = self.running, self.cancelling
+            self.running = None
+            self.ended[lost.run_id] = "cancelled" if was_cancelled else "lost"
+            if not was_cancelled and self.keys.get(lost.function) == lost.key and lost.function.path in self.opened:
+                self.owed.setdefault(lost.function, lost.key)
+            self.handle(RunEnded(lost.run_id, is_lost=True))
 
     def finish(self) -> None:
         """Let everything come to its end, without the person doing any more."""
@@ -385,6 +640,10 @@ STEPS = st.lists(
         st.tuples(st.just("close"), PATH),
         st.tuples(st.just("open"), PATH),
         st.tuples(st.just("end_run")),
+        st.tuples(st.just("lose_agent")),
+        st.tuples(st.just("enter"), st.sampled_from(["start", "import", "compile", "capture", "busy"])),
+        st.tuples(st.just("set_ending"), st.booleans()),
+        st.tuples(st.just("edit"), PATH, st.tuples(st.integers(0, 2), st.integers(0, 2))),
     ),
     max_size=40,
 )
@@ -409,4 +668,8 @@ def test_after_a_last_save_of_an_open_file_every_function_has_a_result_of_its_ke
         world.open(path)
         world.save(path, (3, 4))
     world.finish()
+    if "lost" in world.ended.values():
+        # No agent stayed up, and a person says that it should be tried again.
+        world.ask({function for function, key in world.keys.items() if (function, key) not in world.done})
+        world.finish()
     assert {(function, key) for function, key in world.keys.items()} <= world.done

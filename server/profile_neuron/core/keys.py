@@ -1,10 +1,10 @@
 """What a result depends on, and whether it still is one of today's code.
 
-A result is known by its key: all code of its file, which function of it, and the circumstances of the run; and
-beside the key by the content of the project modules that it imported. Equal ones need no run.
-
-Its numbers are shown as fresh a little longer. What a run can have been influenced by is less than the whole
-file: the function, the code of the module, the functions that either mentions, and those that the run reached.
+That is what a run can have been influenced by: the function's own tree and the code of its module; the functions of
+its file that it, or one of them, mentions, and those that the run reached; of the project modules that the run
+imported what an import executes, and the functions that the run reached; which inputs were chosen; and the
+circumstances: interpreter, torch, device, settings. Where all of it is equal no run is needed and the numbers are
+fresh.
 """
 
 from __future__ import annotations
@@ -12,38 +12,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.fingerprint import digest
+from profile_neuron.core.modules import module_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from profile_neuron.core.model import Result, Toolchain
+    from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
 
 
-def result_key(outline: Outline, function: FunctionOutline) -> str:
-    """The part of a result's key that the file's text decides."""
-    return digest([outline.digest, function.spec.qualname, str(function.occurrence)])
+def text_key(outline: Outline, function: FunctionOutline) -> str:
+    """Digest of all code of its file that a run of a function may depend on, as far as the text tells."""
+    mentioned = [f"{item.name} {item.digest}" for item in outline.dependencies(function)]
+    own = (function.spec.qualname, str(function.occurrence), function.tree, function.interface, outline.module_code)
+    return digest([*own, *mentioned])
 
 
-def circumstances(toolchain: Toolchain, environment: Iterable[tuple[str, str]], folders: Iterable[str]) -> str:
-    """Digest of what a run is made with beside the code: interpreter, torch, device, variables, folders."""
+def circumstances(toolchain: Toolchain, settings: Iterable[str], folders: Iterable[str]) -> str:
+    """Digest of what a run is made with beside the code: interpreter, packages, device, settings, folders."""
     own = (toolchain.executable, toolchain.python, toolchain.torch, toolchain.device_kind, toolchain.device_name)
-    return digest([*own, *(f"{name}={value}" for name, value in sorted(environment)), *folders])
+    return digest([*own, digest(toolchain.packages), digest(settings), *folders])
 
 
-def needs_no_run(result: Result, key: str, circumstances: str, hashes: Mapping[str, str]) -> bool:
-    """Whether a run would be of the very same code. hashes: content of project modules on disk, by path."""
-    return (
-        result.key == key
-        and result.circumstances == circumstances
-        and all(hashes.get(module.path) == module.sha256 for module in result.modules)
-    )
+def result_key(result: Result) -> str:
+    """Digest of all that a result depends on; equal for results that no difference but noise can be between."""
+    functions = [f"{item.name} {item.digest}" for item in result.functions]
+    modules = [
+        digest([module.path, module.import_code or module.sha256, *(f"{f.name} {f.digest}" for f in module.functions)])
+        for module in result.modules
+    ]
+    own = (result.qualname, str(result.occurrence), result.tree, result.interface, result.module_code)
+    return digest([*own, result.circumstances, result.choice, digest(functions), *modules])
 
 
 def changes(
-    result: Result, outline: Outline, function: FunctionOutline, circumstances: str, hashes: Mapping[str, str]
+    result: Result,
+    outline: Outline,
+    function: FunctionOutline,
+    circumstances: str,
+    choice: str,
+    modules: Mapping[str, Module],
 ) -> tuple[str, ...]:
-    """What of that which a result depends on is another today, one remark each; empty for a fresh one."""
+    """What of that which a result depends on is another today, one remark each; empty for a fresh one.
+
+    choice: the inputs that are chosen for the function. modules: project modules as they are on disk, by path.
+    """
     remarks = []
     if result.qualname != function.spec.qualname:
         remarks.append("renamed since")
@@ -51,16 +65,14 @@ def changes(
         remarks.append("edited since")
     if result.interface != function.interface:
         remarks.append("signature, decorator or inputs changed")
+    if result.choice != choice:
+        remarks.append("measured with other inputs")
     if result.module_code != outline.module_code:
         remarks.append("code outside of functions changed")
     remarks += [f"{name} changed" for name in _changed_functions(result, outline, function)]
-    remarks += [
-        f"{module.path.rpartition('/')[2]} changed"
-        for module in result.modules
-        if hashes.get(module.path) != module.sha256
-    ]
+    remarks += module_changes(result.modules, modules)
     if result.circumstances != circumstances:
-        remarks.append("measured with another interpreter, torch, device or environment")
+        remarks.append("measured with another interpreter, torch, device or other settings")
     return tuple(remarks)
 
 

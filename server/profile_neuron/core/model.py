@@ -111,6 +111,18 @@ class ExecutedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleDependency:
+    """A project module that a run imported, and what of it the run depends on."""
+
+    path: str
+    sha256: str
+    # Digest of what an import of it executes; empty where that is not known, and then the bytes decide.
+    import_code: str
+    # The functions that the run reached.
+    functions: tuple[Dependency, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CodeEntries:
     """One code object that ran, and how often it was entered during the profiled calls."""
 
@@ -163,6 +175,11 @@ class Failure:
     # Outermost first; empty where no line of the project is to blame.
     frames: tuple[Frame, ...] = ()
 
+    @property
+    def is_compiler(self) -> bool:
+        """Whether the compiler refused the code, which it will do again."""
+        return self.reason.startswith("compile-failed:")
+
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
@@ -177,6 +194,8 @@ class Toolchain:
     device_name: str
     # settrace or monitoring.
     clock: str
+    # Names and versions of the Neuron packages that are installed, sorted.
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +347,9 @@ class Result:
     run_id: str
     # Seconds since 1970.
     finished_s: float
-    # Digest of all code of the file, and which function of it.
+    # Digest of all that it depends on.
     key: str
-    # Digest of what else the run was made with: interpreter, torch, device, environment.
+    # Digest of what the run was made with beside the code: interpreter, torch, device, settings.
     circumstances: str
     # Digests of the function, of its statements alone, and of what decides its arguments.
     tree: str
@@ -339,8 +358,8 @@ class Result:
     # Digest of the file's code outside of functions, and the functions it may depend on.
     module_code: str
     functions: tuple[Dependency, ...]
-    # The other project modules that it imported.
-    modules: tuple[ExecutedFile, ...]
+    # The other project modules that the run imported.
+    modules: tuple[ModuleDependency, ...]
     # Digests of its statements, outer before inner.
     statements: tuple[str, ...]
     rows: tuple[RowCost, ...]
@@ -354,6 +373,8 @@ class Result:
     # As in RunRecord.
     loading: str = ""
     signature: str = ""
+    # Which inputs were chosen, where a person or a recording chose them.
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,27 @@ class Outline:
         found = {name: unit for name, unit in found.items() if unit.node is not function.unit}
         return tuple(Dependency(name, unit.facts.digest) for name, unit in sorted(found.items()))
 
+    @property
+    def interfaces(self) -> list[str]:
+        """Digests of the signatures and decorators of all functions, which an import executes."""
+        return [
+            _known(unit.piece, ("interface", unit.node), partial(_interface, unit.node))[0] for unit in self._units.all
+        ]
+
+    def units(self) -> Iterator[tuple[str, str, int, int]]:
+        """Name, digest, first and last line of each function that is in no other one."""
+        digests = {unit.name: unit.facts.digest for unit in self._units.all}
+        return ((name, digests[name], first, last) for name, first, last in self.unit_lines())
+
+    def unit_names(self, lines: Iterable[int]) -> set[str]:
+        """Names of the functions, in no other one, that these lines are in."""
+        wanted = set(lines)
+        return (
+            {name for name, first, last in self.unit_lines() if any(first <= line <= last for line in wanted)}
+            if wanted
+            else set()
+        )
+
     def unit_lines(self) -> Iterator[tuple[str, int, int]]:
         """Name, first and last line of each function that is in no other one."""
         offset = 0

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron import __version__
-from profile_neuron.errors import AgentError, HostError, WireError
+from profile_neuron.errors import AgentError, AgentLostError, HostError, WireError
 from profile_neuron.wire.codec import Decoder, encode
 from profile_neuron.wire.messages import (
     PROTOCOL_VERSION,
@@ -124,7 +124,7 @@ class AgentClient:
         try:
             hello = await asyncio.wait_for(self._receive(), _HELLO_S)
         except asyncio.TimeoutError as error:
-            raise AgentError(f"the agent in {host.python} did not say hello within {_HELLO_S:g} s") from error
+            raise AgentLostError(f"the agent in {host.python} did not say hello within {_HELLO_S:g} s") from error
         if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
             raise AgentError(
                 f"the agent in {host.python} speaks another protocol; install profile-neuron {__version__} there"
@@ -143,13 +143,13 @@ class AgentClient:
                 await asyncio.wait([self._log_task], timeout=1.0)
                 # What it noted in passing is not why it ended.
                 said = [line for line in self._log_lines if not line.startswith("agent: INFO")]
-                raise AgentError(
+                raise AgentLostError(
                     f"the agent ended early: {said[-1]}" if said else "the agent ended early; profile again"
                 )
             try:
                 self._received.extend(self._decoder.feed(piece))
             except WireError as error:
-                raise AgentError(f"the agent sent something that is not a message: {error}") from error
+                raise AgentLostError(f"the agent sent something that is not a message: {error}") from error
         return self._received.popleft()
 
     async def _drain(self) -> None:

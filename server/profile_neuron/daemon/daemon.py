@@ -11,12 +11,12 @@ import logging
 import os
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.fingerprint import digest
-from profile_neuron.core.keys import circumstances, needs_no_run, result_key
+from profile_neuron.core.keys import circumstances
 from profile_neuron.core.model import Activity, Failure, LineCosts
 from profile_neuron.core.project import module_place, project_root
 from profile_neuron.core.render import total_text
@@ -24,9 +24,11 @@ from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
 from profile_neuron.daemon.interpreters import Place, interpreter
+from profile_neuron.daemon.modules import ProjectModules, wanted_modules
 from profile_neuron.daemon.permission import Permission
-from profile_neuron.daemon.results import Results, limited, module_paths, result_of
+from profile_neuron.daemon.results import Results, limited, result_of
 from profile_neuron.daemon.scheduler import (
+    GATHER_S,
     Asked,
     CancelAsked,
     CancelRun,
@@ -35,9 +37,13 @@ from profile_neuron.daemon.scheduler import (
     Event,
     FileChecked,
     FileClosed,
+    FileEdited,
     FileSaved,
     FunctionId,
+    Rest,
+    Rested,
     RunEnded,
+    RunEntered,
     Scheduler,
     StartRun,
     StartTimer,
@@ -47,12 +53,16 @@ from profile_neuron.daemon.scheduler import (
 from profile_neuron.daemon.settings import Settings
 from profile_neuron.daemon.toolchains import Toolchains
 from profile_neuron.daemon.trust import TrustRecord
+from profile_neuron.daemon.wanted import Cause, needed, needs_run
+from profile_neuron.daemon.wanted import limited as limited_functions
+from profile_neuron.errors import AgentLostError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from profile_neuron.core.model import FunctionView, ShownState, State, Toolchain
+    from profile_neuron.core.model import FunctionView, ModuleDependency, ShownState, State, Toolchain
+    from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.runs import Runs
     from profile_neuron.errors import SourceError
@@ -74,7 +84,10 @@ class _Plan:
     sha256: str
     outline: Outline
     function: FunctionOutline
+    # Of the code and the inputs, as for Outcome, and what else decides about it.
     key: str
+    circumstances: str
+    choice: str
     root: str
     settings: Settings
 
@@ -86,8 +99,6 @@ class _Saved:
     file: OpenFile
     sha256: str
     outline: Outline
-    # Of all its functions.
-    keys: dict[FunctionId, str]
 
 
 class Daemon:
@@ -111,7 +122,16 @@ class Daemon:
         # because a person cancelled them before.
         self._expected: dict[str, frozenset[FunctionId]] = {}
         self._unwanted: dict[str, frozenset[FunctionId]] = {}
+        # Why files are about to be looked at.
+        self._causes: dict[str, Cause] = {}
+        # Set while an edit may be about to end the run that is on.
+        self._edit_timer: asyncio.TimerHandle | None = None
         self._plans: dict[str, _Plan] = {}
+        # How often a run was begun, for those that were lost with their agent, and why the last one was.
+        self._attempts: dict[str, int] = {}
+        self._lost_because = ""
+        # Runs that are being ended because there is a newer text.
+        self._replaced: set[str] = set()
         self._running: RunNews | None = None
         # From the first run on.
         self._runs: Runs | None = None
@@ -124,6 +144,7 @@ class Daemon:
         self._stamps: dict[Place, tuple[int, int | None]] = {}
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._results = Results(editor.log)
+        self._modules = ProjectModules()
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
         # What functions printed in their last run.
@@ -181,7 +202,7 @@ class Daemon:
             # What was saved while the question stood.
             for path in [path for path in self._unsure if self._files[path].root == root]:
                 self._unsure.discard(path)
-                self._handle(FileSaved(path))
+                self._want(self._files[path], Cause(is_saved=True))
         self._repaint(urgent=True)
 
     def opened(self, path: str, uri: str, text: str, version: int) -> None:
@@ -194,8 +215,21 @@ class Daemon:
     def changed(self, path: str, text: str, version: int) -> None:
         """A file was edited; nothing was saved."""
         file = self._files.get(path)
-        if file is not None:
-            file.replace_text(text, version)
+        if file is None:
+            return
+        file.replace_text(text, version)
+        is_on = self._running is not None and self._running.function.path == path
+        if is_on and self._edit_timer is None and self.settings_of(file.root).run_on_edit_during_run == "cancel":
+            self._edit_timer = asyncio.get_running_loop().call_later(GATHER_S, self._edited, path)
+
+    def _edited(self, path: str) -> None:
+        """A file was edited during a run of it, which the person wants to end then."""
+        self._edit_timer = None
+        file = self._files.get(path)
+        if file is not None and len(file.text) < LARGE_TEXT:
+            file.analyse(self.settings_of(file.root).decorator_modules)
+            if file.error is None and file.outline is not None:
+                self._handle(FileEdited(path, self._wish_keys(file, file.outline)))
 
     def saved(self, path: str, manual: bool, text: str | None = None) -> None:
         """A file was saved. text: what the client says was written, which then counts."""
@@ -207,8 +241,8 @@ class Daemon:
             file.replace_text(text, file.version)
         file.saved_text = file.text
         for other in self._files.values():
-            if other is not file and path in other.hashes:
-                self._start(self._load_when_saved(other.path, path), f"load {other.path}")
+            if other is not file and path in other.modules:
+                self._start(self._module_saved(other.path, path, manual), f"module of {other.path}")
         if self._awaited is not None:
             self._early_saves.append((path, manual))
         else:
@@ -219,13 +253,16 @@ class Daemon:
         file = self._files.get(path)
         if file is None:
             return
-        settings = self.settings_of(file.root)
-        wanted = settings.run_on_save == "always" or (settings.run_on_save == "manual" and manual)
-        if settings.enable and wanted:
+        if _runs_by_save(self.settings_of(file.root), manual):
             # Saved anew, so wanted anew.
             self._unwanted.pop(path, None)
-            self._expected[path] = self._expected_of(file)
-            self._handle(FileSaved(path))
+            self._want(file, Cause(is_saved=True))
+
+    def _want(self, file: OpenFile, cause: Cause) -> None:
+        """Look at a file before long, and run what this is a reason to run."""
+        self._causes.setdefault(file.path, Cause()).add(cause)
+        self._expected[file.path] = self._expected_of(file)
+        self._handle(FileSaved(file.path))
 
     def await_settings(self) -> None:
         """Settings were asked for; saves wait for the answer, but not for one that never comes."""
@@ -246,6 +283,7 @@ class Daemon:
         if self._files.pop(path, None) is not None:
             self._expected.pop(path, None)
             self._unwanted.pop(path, None)
+            self._causes.pop(path, None)
             self._unsure.discard(path)
             self._output = {function: lines for function, lines in self._output.items() if function.path != path}
             self._handle(FileClosed(path))
@@ -400,16 +438,23 @@ class Daemon:
                 case StartRun(wish):
                     self._running = RunNews(wish.run_id, wish.function)
                     self._start(self._run(wish, self._plans.pop(wish.run_id)), f"run {wish.run_id}")
-                case CancelRun(run_id):
+                case CancelRun(run_id, is_replaced):
+                    if is_replaced:
+                        self._replaced.add(run_id)
                     self._start(self._ready_runs().cancel(run_id), f"cancel {run_id}")
-                case Dropped(wish, cancelled):
+                case Rest(until_s):
+                    loop.call_at(until_s, self._handle, Rested())
+                case Dropped(wish, why):
                     plan = self._plans.pop(wish.run_id, None)
-                    if cancelled and plan is not None:
+                    if why == "cancelled" and plan is not None:
                         self._end_without_result(wish, plan, "cancelled", Failure("cancelled"))
+                    elif why == "lost" and plan is not None:
+                        self._end_without_result(wish, plan, "failed", Failure(self._lost_because))
         # Plans of wishes that newer ones replaced.
         waiting = {wish.run_id for wish in self._scheduler.waiting}
         self._plans = {run_id: plan for run_id, plan in self._plans.items() if run_id in waiting}
-        if not isinstance(event, (TimerFired, FileClosed)):
+        self._attempts = {run_id: count for run_id, count in self._attempts.items() if run_id in waiting}
+        if not isinstance(event, (TimerFired, FileClosed, RunEntered)):
             # What follows in a moment is shown together with this.
             goes_on = isinstance(event, (FileChecked, RunEnded)) and self._scheduler.running is not None
             self._repaint(urgent=not goes_on)
@@ -445,10 +490,15 @@ class Daemon:
             await self._look(file)
             self._repaint(urgent=True)
 
-    async def _load_when_saved(self, path: str, module: str) -> None:
-        """The same after a module was saved that the file imports, which its editor may still be writing."""
+    async def _module_saved(self, path: str, module: str, manual: bool) -> None:
+        """Take up the save of a module that a file imports, which its editor may still be writing."""
         await disk.settled(module, lambda: self._saved_texts(module))
         await self._load(path)
+        file = self._files.get(path)
+        if file is None or not _runs_by_save(self.settings_of(file.root), manual):
+            return
+        if file.outline is not None and any(file.depends_on(item, (module,)) for item in file.outline.functions):
+            self._want(file, Cause(modules={module}))
 
     def _saved_texts(self, path: str) -> tuple[str, ...]:
         """What an open file may hold on disk: what was saved, or what its editor took over from disk since."""
@@ -464,14 +514,18 @@ class Daemon:
         file.results = limited(sorted((*unstored, *stored), key=lambda result: -result.finished_s))
         self._take_surroundings(file, *await asyncio.to_thread(self._surroundings, file))
 
-    def _surroundings(self, file: OpenFile) -> tuple[dict[str, str], Toolchain | None]:
+    def _surroundings(self, file: OpenFile) -> tuple[dict[str, Module], Toolchain | None]:
         """What the results of a file depend on outside of it; for a thread, since it reads files."""
         settings = self.settings_of(file.root)
         toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
-        return disk.hashes(module_paths(file.results)), toolchain
+        wanted = wanted_modules(file.results)
+        for outcome in list(file.outcomes.values()):
+            for path, sha256 in outcome.modules:
+                wanted.setdefault(path, set()).add(sha256)
+        return self._modules.look(wanted), toolchain
 
-    def _take_surroundings(self, file: OpenFile, hashes: dict[str, str], toolchain: Toolchain | None) -> None:
-        file.hashes = hashes
+    def _take_surroundings(self, file: OpenFile, modules: dict[str, Module], toolchain: Toolchain | None) -> None:
+        file.modules = modules
         settings = self.settings_of(file.root)
         file.circumstances = _circumstances(file.path, file.root, settings, toolchain) if toolchain is not None else ""
 
@@ -497,8 +551,7 @@ class Daemon:
             self._take_problem(path, disk.Problem(source_error.line if source_error else None, str(source_error)))
             return None
         file.save_problem = None
-        keys = {file.id_of(function): result_key(found, function) for function in found.functions}
-        return _Saved(file, saved.sha256, found, keys)
+        return _Saved(file, saved.sha256, found)
 
     async def _analysis(self, file: OpenFile, text: str) -> tuple[Outline | None, SourceError | None]:
         """The outline of another text of a file than the one that is edited, or why there is none."""
@@ -520,37 +573,41 @@ class Daemon:
     async def _check(self, path: str) -> None:
         """Answer a save: find out what of the file has to be run."""
         checked = FileChecked(path, ())
+        cause = self._causes.pop(path, Cause())
         try:
             found = await self._saved_text(path)
             if found is not None:
-                needed = await self._chosen(found)
-                wishes = tuple(self._wish(found, function) for function in needed)
-                keys = tuple((item, self._wish_key(found.file, key)) for item, key in found.keys.items())
-                checked = FileChecked(path, wishes, keys)
+                chosen = await self._chosen(found, cause)
+                wishes = tuple(self._wish(found, function) for function in chosen)
+                ends_running = self.settings_of(found.file.root).run_on_edit_during_run == "cancel"
+                checked = FileChecked(path, wishes, self._wish_keys(found.file, found.outline), ends_running)
         finally:
             self._expected.pop(path, None)
             self._unwanted.pop(path, None)
             self._handle(checked)
 
-    async def _chosen(self, saved: _Saved) -> list[FunctionOutline]:
+    async def _chosen(self, saved: _Saved, cause: Cause) -> list[FunctionOutline]:
         """The functions of a saved file that are to be run."""
         file = saved.file
         settings = self.settings_of(file.root)
-        needed = [function for function in saved.outline.functions if self._needs_run(file, function, saved.keys)]
-        if not needed or not settings.enable:
+        if cause.is_outside and file.baseline is None:
+            file.baseline, _ = await self._analysis(file, file.opened_text)
+        wanted = needed(file, saved.outline, cause, self._due(file))
+        if not wanted or not settings.enable:
             return []
         if not self._permission.granted(file.root):
             self._unsure.add(file.path)
             if self._permission.is_to_be_asked(file.root):
-                self._editor.ask_trust(file.root, [function.spec.qualname for function in needed])
+                self._editor.ask_trust(file.root, [function.spec.qualname for function in wanted])
             return []
-        if file.baseline is None and len(needed) > settings.run_max_per_save:
+        if file.baseline is None and len(wanted) > settings.run_max_per_save:
             file.baseline, _ = await self._analysis(file, file.opened_text)
-        chosen = self._limited(file, needed)
-        if len(chosen) < len(needed):
+        chosen = limited_functions(file, wanted, settings.run_max_per_save, self._due(file))
+        if len(chosen) < len(wanted):
             name = Path(file.path).name
-            self._editor.log(f"{len(needed)} functions of {name} have no result; {len(chosen)} of them are run")
-        file.baseline = saved.outline
+            self._editor.log(f"{len(wanted)} functions of {name} have no result; {len(chosen)} of them are run")
+        if cause.is_saved or cause.is_outside:
+            file.baseline = saved.outline
         file.refused.clear()
         unwanted = self._unwanted.get(file.path, frozenset())
         return [function for function in chosen if file.id_of(function) not in unwanted]
@@ -562,12 +619,18 @@ class Daemon:
         file.analyse(self.settings_of(file.root).decorator_modules)
         if file.error is not None or file.outline is None:
             return frozenset()
-        functions = file.outline.functions
-        keys = {file.id_of(function): result_key(file.outline, function) for function in functions}
-        needed = [function for function in functions if self._needs_run(file, function, keys)]
-        if file.baseline is None and len(needed) > self.settings_of(file.root).run_max_per_save:
+        cause, due, most = self._causes[file.path], self._due(file), self.settings_of(file.root).run_max_per_save
+        if cause.is_outside and file.baseline is None:
             return frozenset()
-        return frozenset(file.id_of(function) for function in self._limited(file, needed))
+        wanted = needed(file, file.outline, cause, due)
+        if file.baseline is None and len(wanted) > most:
+            return frozenset()
+        return frozenset(file.id_of(function) for function in limited_functions(file, wanted, most, due))
+
+    def _due(self, file: OpenFile) -> set[FunctionId]:
+        """Functions of a file that an earlier save wanted to run, and that have not ended yet."""
+        on = [*self._scheduler.waiting, *filter(None, [self._scheduler.running])]
+        return file.refused | {wish.function for wish in on if wish.function.path == file.path}
 
     async def _ask(self, path: str, ids: frozenset[FunctionId] | None, stale_only: bool) -> tuple[str, ...]:
         """Answer a person who wants functions to be run; gives the ids of the runs."""
@@ -586,7 +649,7 @@ class Daemon:
             function
             for function in found.outline.functions
             if (ids is None or file.id_of(function) in ids)
-            and (not stale_only or self._needs_run(file, function, found.keys))
+            and (not stale_only or needs_run(file, function, found.outline))
         ]
         if not wanted and not stale_only:
             name = Path(path).name
@@ -602,45 +665,37 @@ class Daemon:
         functions = {wish.function for wish in wishes}
         return tuple(wish.run_id for wish in on if wish.function in functions)
 
-    def _needs_run(self, file: OpenFile, function: FunctionOutline, keys: dict[FunctionId, str]) -> bool:
-        function_id = file.id_of(function)
-        key = keys[function_id]
-        outcome = file.outcomes.get(function_id)
-        if outcome is not None and outcome.state == "noInputs" and outcome.key == key:
-            return False
-        return not any(
-            needs_no_run(result, key, file.circumstances, file.hashes) for result in file.results_of(function)
-        )
-
-    def _limited(self, file: OpenFile, needed: list[FunctionOutline]) -> list[FunctionOutline]:
-        """All of them if they are few, else those that were edited, and no more than one save may run."""
-        most = self.settings_of(file.root).run_max_per_save
-        if len(needed) <= most:
-            return needed
-        before = file.baseline
-        # What an earlier save wanted to run and did not yet is still to be run.
-        due = {wish.function for wish in self._scheduler.waiting} | file.refused
-        if self._scheduler.running is not None:
-            due.add(self._scheduler.running.function)
-        edited = []
-        for function in needed:
-            old = None if before is None else before.function(function.spec.qualname, function.occurrence)
-            if old is None or not old.same_tree(function) or file.id_of(function) in due:
-                edited.append(function)
-        return edited[:most]
-
     def _wish(self, saved: _Saved, function: FunctionOutline) -> Wish:
         file = saved.file
         function_id = file.id_of(function)
-        key = saved.keys[function_id]
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-        settings = self.settings_of(file.root)
-        self._plans[run_id] = _Plan(file.path, saved.sha256, saved.outline, function, key, file.root, settings)
-        return Wish(run_id, function_id, self._wish_key(file, key))
+        self._plans[run_id] = _Plan(
+            path=file.path,
+            sha256=saved.sha256,
+            outline=saved.outline,
+            function=function,
+            key=file.run_key(function, saved.outline),
+            circumstances=file.circumstances,
+            choice=file.choices.get(function_id, ""),
+            root=file.root,
+            settings=self.settings_of(file.root),
+        )
+        return Wish(run_id, function_id, self._wish_key(file, function, saved.outline))
 
-    def _wish_key(self, file: OpenFile, key: str) -> str:
-        """What makes two runs the same: the text, and on disk the modules that earlier runs imported."""
-        return digest([key, file.circumstances, *(f"{path} {file.hashes[path]}" for path in sorted(file.hashes))])
+    def _wish_keys(self, file: OpenFile, found: Outline) -> tuple[tuple[FunctionId, str], ...]:
+        """What runs that are on or wait would be of in a text of their file; empty for a function that is gone."""
+        on = [*self._scheduler.waiting, *filter(None, [self._scheduler.running])]
+        mine = {wish.function: found.function(*wish.function[1:]) for wish in on if wish.function.path == file.path}
+        return tuple(
+            (item, self._wish_key(file, function, found) if function else "") for item, function in mine.items()
+        )
+
+    def _wish_key(self, file: OpenFile, function: FunctionOutline, found: Outline) -> str:
+        """What makes two runs the same: code, inputs, settings, and the modules that the last one imported."""
+        modules = [item.path for result in file.results_of(function)[:1] for item in result.modules]
+        contents = [f"{path} {file.modules[path].sha256 if path in file.modules else ''}" for path in sorted(modules)]
+        settings = self.settings_of(file.root)
+        return digest([file.run_key(function, found), settings.interpreter, *_own_settings(settings), *contents])
 
     # Running.
 
@@ -649,7 +704,7 @@ class Daemon:
         news = RunNews(wish.run_id, wish.function)
         self._editor.run_started(news)
         self._output[wish.function] = []
-        summary = "cancelled"
+        summary, is_lost = "cancelled", False
         try:
             place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
             end = await self._carry_out(wish, plan, place)
@@ -664,21 +719,31 @@ class Daemon:
                         self._start(self._ask(plan.path, frozenset([wish.function]), False), f"again {wish.run_id}")
                     elif (file := self._files.get(plan.path)) is not None:
                         file.refused.add(wish.function)
-                        self._judge_save(plan.path, manual=True)
+                        self._want(file, Cause(functions={wish.function}))
+                elif state == "cancelled" and wish.run_id in self._replaced:
+                    summary = "ended, since there is a newer text"
                 else:
-                    self._end_without_result(wish, plan, state, failure)
+                    self._end_without_result(wish, plan, state, failure, end if isinstance(end, LineCosts) else None)
+        except AgentLostError as error:
+            is_lost = True
+            summary = self._lost_because = str(error)
+            # For another attempt; the scheduler says whether there is one.
+            self._plans[wish.run_id] = plan
+            self._attempts[wish.run_id] = self._attempts.get(wish.run_id, 0) + 1
         except Exception as error:
             log.exception("run %s", wish.run_id)
             summary = f"failed: profile-neuron itself failed ({error}); its log has the traceback, profile again"
             self._end_without_result(wish, plan, "failed", Failure(summary.removeprefix("failed: ")))
         finally:
             self._running = None
+            self._replaced.discard(wish.run_id)
             self._editor.run_ended(news, summary)
             self._editor.log(f"{wish.function.qualname}: {summary} ({time.monotonic() - started_s:.1f} s)")
-            self._handle(RunEnded(wish.run_id))
+            self._handle(RunEnded(wish.run_id, is_lost))
 
     async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> LineCosts | tuple[State, Failure]:
         from profile_neuron.daemon.runs import request_for
+        from profile_neuron.wire.messages import Limits
 
         runs = self._ready_runs()
         stamp = await asyncio.to_thread(self._toolchains.stamp, place.python)
@@ -692,20 +757,31 @@ class Daemon:
             news = RunNews(wish.run_id, wish.function, phase, done, total)
             if self._running != news:
                 self._running = news
+                self._handle(RunEntered(wish.run_id, phase))
                 self._editor.run_progressed(news)
                 self._repaint(urgent=False)
 
         settings = plan.settings
+        # An agent that was killed may have left the folder of the attempt before.
+        attempt = self._attempts.get(wish.run_id, 0)
         request = request_for(
-            wish.run_id,
+            f"{wish.run_id}-{attempt}" if attempt else wish.run_id,
             plan.path,
             plan.sha256,
             plan.function.spec,
             settings.decorator_modules,
             disk.project_folders(plan.path, plan.root, settings),
             disk.working_folder(plan.path, plan.root, settings),
-            settings.run_import_timeout_s,
-            settings.run_timeout_s,
+            Limits(
+                settings.run_import_timeout_s,
+                settings.run_timeout_s,
+                settings.run_compile_timeout_s,
+                settings.run_memory_limit_bytes,
+            ),
+            usual_warmup=settings.run_warmup,
+            usual_repeats=settings.run_repeats,
+            when_busy=settings.device_when_busy,
+            input_set=plan.choice,
         )
         if not self._permission.granted(plan.root):
             # Taken back while the run waited.
@@ -732,35 +808,75 @@ class Daemon:
 
     async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
         """Take over the result of a run; gives its time as text."""
-        modules = {module.path for module in costs.modules}
-        hashes = await asyncio.to_thread(self._learn, python, costs.toolchain, modules)
+        dependencies, modules = await asyncio.to_thread(self._learn, python, costs)
         made_with = _circumstances(plan.path, plan.root, plan.settings, costs.toolchain)
         result = result_of(
-            wish.function, wish.run_id, time.time(), plan.key, made_with, plan.function, plan.outline, costs
+            wish.function,
+            wish.run_id,
+            time.time(),
+            made_with,
+            plan.function,
+            plan.outline,
+            costs,
+            dependencies,
+            plan.choice,
         )
         file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:
             file.results = limited((result, *file.results))
             file.outcomes.pop(wish.function, None)
             # What was on disk when the run imported it may be another by now.
-            file.hashes = {**file.hashes, **hashes}
+            file.modules = {**file.modules, **modules}
             settings = self.settings_of(plan.root)
             if interpreter(plan.root, settings.interpreter) == python:
                 for other in self._files.values():
                     if other is file or (other.root == file.root and not other.circumstances):
                         other.circumstances = _circumstances(other.path, other.root, settings, costs.toolchain)
+            is_waiting = self._scheduler.ahead_of(wish.function) is not None
+            if not is_waiting and not disk.same_text(plan.outline.text, file.saved_text):
+                # The text that was saved meanwhile may differ in what only the run could tell that it depends on.
+                self._want(file, Cause(functions={wish.function}))
         self._start(self._results.add(result, plan.root, plan.settings), f"store {wish.run_id}")
         return total_text(result)
 
-    def _learn(self, python: str, toolchain: Toolchain, modules: set[str]) -> dict[str, str]:
-        """Keep what a run said of its interpreter; gives the content of the modules now. For a thread."""
-        self._toolchains.learn(python, toolchain)
-        return disk.hashes(modules)
+    def _learn(self, python: str, costs: LineCosts) -> tuple[tuple[ModuleDependency, ...], dict[str, Module]]:
+        """Keep what a run said of its interpreter; gives what it depends on, and what that is now. For a thread."""
+        self._toolchains.learn(python, costs.toolchain)
+        dependencies = self._modules.dependencies(costs)
+        return dependencies, self._modules.look({item.path: {item.sha256} for item in dependencies})
 
-    def _end_without_result(self, wish: Wish, plan: _Plan, state: State, failure: Failure) -> None:
+    def _end_without_result(
+        self, wish: Wish, plan: _Plan, state: State, failure: Failure, costs: LineCosts | None = None
+    ) -> None:
         file = self._files.get(plan.path)
-        if file is not None:
-            file.outcomes[wish.function] = Outcome(state, failure, plan.key, plan.outline.lines)
+        if file is None:
+            return
+        executed = costs.modules if costs is not None else ()
+        modules = {module.path: module.sha256 for module in executed}
+        # Where an import failed nobody says which modules it read, but the lines that it failed at do.
+        others = {frame.path for frame in failure.frames} - {*modules, plan.path}
+        file.outcomes[wish.function] = Outcome(
+            state,
+            failure,
+            plan.key,
+            plan.circumstances,
+            plan.outline.lines,
+            (*sorted(modules.items()), *((path, "") for path in sorted(others))),
+        )
+        if modules or others:
+            self._start(self._look_at_modules(plan.path, wish.function), f"modules of {wish.run_id}")
+
+    async def _look_at_modules(self, path: str, function: FunctionId) -> None:
+        """Note what the modules are that a run failed with, as far as the run itself did not say."""
+        file = self._files.get(path)
+        outcome = file.outcomes.get(function) if file is not None else None
+        if file is None or outcome is None:
+            return
+        modules = await asyncio.to_thread(self._modules.look, {item: {sha256} for item, sha256 in outcome.modules})
+        file.modules = {**file.modules, **modules}
+        known = tuple((item, sha256 or modules[item].sha256) for item, sha256 in outcome.modules if item in modules)
+        if file.outcomes.get(function) is outcome:
+            file.outcomes[function] = replace(outcome, modules=known)
 
     def _activity(self, function: FunctionId) -> Activity | None:
         running = self._running
@@ -799,7 +915,19 @@ def _folder(make: Callable[[str], Path], name: str) -> Path:
 
 def _circumstances(path: str, root: str, settings: Settings, toolchain: Toolchain) -> str:
     folders = (disk.working_folder(path, root, settings), *disk.project_folders(path, root, settings))
-    return circumstances(toolchain, settings.run_env, folders)
+    return circumstances(toolchain, _own_settings(settings), folders)
+
+
+def _own_settings(settings: Settings) -> list[str]:
+    """What of the settings decides what a run measures."""
+    calls = [f"warm-up {settings.run_warmup}", f"repeats {settings.run_repeats}"]
+    return [*calls, *(f"{name}={value}" for name, value in settings.run_env)]
+
+
+def _runs_by_save(settings: Settings, manual: bool) -> bool:
+    """Whether a save runs functions."""
+    wanted = settings.run_on_save == "always" or (settings.run_on_save == "manual" and manual)
+    return settings.enable and wanted
 
 
 def _failure(costs: LineCosts) -> tuple[State, Failure]:

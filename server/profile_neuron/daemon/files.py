@@ -6,17 +6,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.anchor import anchor, match
-from profile_neuron.core.keys import changes, result_key
+from profile_neuron.core.fingerprint import digest
+from profile_neuron.core.keys import changes, text_key
 from profile_neuron.core.model import FunctionView
+from profile_neuron.core.modules import module_changes
 from profile_neuron.core.outline import outline
 from profile_neuron.core.text import split_lines
 from profile_neuron.daemon.scheduler import FunctionId
 from profile_neuron.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from profile_neuron.core.model import Activity, Failure, Result, ShownRow, ShownState
+    from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.disk import Problem
 
@@ -30,9 +33,13 @@ class Outcome:
 
     state: ShownState
     failure: Failure
+    # Of the text and the inputs, and what the run was made with; empty where that was not known.
     key: str
+    circumstances: str
     # The text that was run, by which its lines are found again.
     lines: Sequence[str]
+    # Hashes of the other modules that it may be due to, by path.
+    modules: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,9 +66,11 @@ class OpenFile:
     outcomes: dict[FunctionId, Outcome] = field(default_factory=dict)
     # Functions whose run did not come about because their file was saved again.
     refused: set[FunctionId] = field(default_factory=set)
-    # Content of the project modules that results depend on, by path.
-    hashes: dict[str, str] = field(default_factory=dict)
+    # The project modules that results and outcomes depend on, as they are on disk, by path.
+    modules: dict[str, Module] = field(default_factory=dict)
     circumstances: str = ""
+    # Which inputs are chosen for functions, where it is not the first.
+    choices: Mapping[FunctionId, str] = field(default_factory=dict)
     # Why no run could be made of the last save.
     save_problem: Problem | None = None
     _results: tuple[Result, ...] = ()
@@ -156,7 +165,34 @@ class OpenFile:
         return self._results_by_function.get((function.spec.qualname, function.occurrence), [])
 
     def _changes(self, result: Result, found: Outline, function: FunctionOutline) -> tuple[str, ...]:
-        return changes(result, found, function, self.circumstances, self.hashes)
+        choice = self.choices.get(self.id_of(function), "")
+        return changes(result, found, function, self.circumstances, choice, self.modules)
+
+    def is_fresh(self, function: FunctionOutline, found: Outline) -> bool:
+        """Whether there is a result of the very code that a text has of a function."""
+        return any(not self._changes(result, found, function) for result in self.results_of(function))
+
+    def run_key(self, function: FunctionOutline, found: Outline) -> str:
+        """Of the code and the inputs that a run of a function would be of, as far as the text tells."""
+        return digest([text_key(found, function), self.choices.get(self.id_of(function), "")])
+
+    def stands(self, outcome: Outcome, function: FunctionOutline, found: Outline) -> bool:
+        """Whether a run would be of the same code as the one that ended this way."""
+        return (
+            outcome.key == self.run_key(function, found)
+            and (not outcome.circumstances or outcome.circumstances == self.circumstances)
+            and all(path in self.modules and self.modules[path].sha256 == sha256 for path, sha256 in outcome.modules)
+        )
+
+    def depends_on(self, function: FunctionOutline, modules: Collection[str]) -> bool:
+        """Whether the last run of a function executed code that changed since in one of these modules."""
+        outcome = self.outcomes.get(self.id_of(function))
+        if outcome is not None and any(path in modules for path, _ in outcome.modules):
+            return True
+        newest = self.results_of(function)[:1]
+        return any(
+            module_changes([item for item in result.modules if item.path in modules], self.modules) for result in newest
+        )
 
     def _results_of(self, function: FunctionOutline, found: Outline) -> list[Result]:
         # One that was renamed keeps its history: the same statements, under a name that is no longer there.
@@ -207,7 +243,7 @@ def _view(
     if (
         outcome is not None
         and own == "fresh"
-        and (outcome.state == "cancelled" or outcome.key != result_key(found, function))
+        and (outcome.state == "cancelled" or not file.stands(outcome, function, found))
     ):
         # The numbers are of this very code, and what was cancelled or failed took nothing from them.
         outcome = None

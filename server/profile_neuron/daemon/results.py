@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from profile_neuron.core.anchor import row_costs
+from profile_neuron.core.keys import result_key
 from profile_neuron.core.model import Result
 from profile_neuron.core.plain import from_plain, to_plain
 from profile_neuron.daemon.store import ROWS_PER_FUNCTION, ROWS_PER_KEY, VERSION, Row, Store
@@ -24,7 +25,7 @@ from profile_neuron.folders import cache_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from profile_neuron.core.model import LineCosts
+    from profile_neuron.core.model import LineCosts, ModuleDependency
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.scheduler import FunctionId
     from profile_neuron.daemon.settings import Settings
@@ -40,29 +41,30 @@ def result_of(
     function_id: FunctionId,
     run_id: str,
     finished_s: float,
-    key: str,
     circumstances: str,
     function: FunctionOutline,
     outline: Outline,
     costs: LineCosts,
+    modules: tuple[ModuleDependency, ...],
+    choice: str = "",
 ) -> Result:
     """The result of a run of one function of a text."""
     target, *others = costs.functions
-    reached = [item.qualname for item in others if item.path == function_id.path]
-    return Result(
+    reached = {item.qualname for item in others if item.path == function_id.path} | outline.unit_names(costs.reached)
+    made = Result(
         path=function_id.path,
         qualname=function_id.qualname,
         occurrence=function_id.occurrence,
         run_id=run_id,
         finished_s=finished_s,
-        key=key,
+        key="",
         circumstances=circumstances,
         tree=function.tree,
         body=function.body,
         interface=function.interface,
         module_code=outline.module_code,
         functions=outline.dependencies(function, reached),
-        modules=costs.modules,
+        modules=modules,
         statements=tuple(statement.digest for statement in function.statements),
         rows=row_costs(target, function),
         costs=target,
@@ -72,7 +74,11 @@ def result_of(
         warmup=costs.warmup,
         inputs=costs.inputs,
         toolchain=costs.toolchain,
+        loading=costs.loading,
+        signature=costs.signature,
+        choice=choice,
     )
+    return replace(made, key=result_key(made))
 
 
 class Results:
@@ -182,8 +188,3 @@ def limited(results: Iterable[Result]) -> tuple[Result, ...]:
         if of_key[key] <= ROWS_PER_KEY and of_function[function] <= ROWS_PER_FUNCTION:
             kept.append(result)
     return tuple(kept)
-
-
-def module_paths(results: Iterable[Result]) -> frozenset[str]:
-    """The project modules that runs imported."""
-    return frozenset(module.path for result in results for module in result.modules)

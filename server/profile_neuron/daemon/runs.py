@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.model import Failure
 from profile_neuron.daemon.agents import Agents
-from profile_neuron.errors import AgentError, ProfileNeuronError
-from profile_neuron.wire.messages import Limits, RunDone, RunFailed, RunOutput, RunProgress, RunRequest
+from profile_neuron.errors import AgentError, AgentLostError, ProfileNeuronError
+from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.model import FunctionSpec, LineCosts, State
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.daemon.interpreters import Place
+    from profile_neuron.wire.messages import Limits
 
 _CANCELLED: tuple[State, Failure] = ("cancelled", Failure("cancelled"))
 
@@ -41,7 +42,10 @@ class Runs:
         progress: Callable[[str, int, int], None],
         output: Callable[[str], None],
     ) -> LineCosts | tuple[State, Failure]:
-        """Carry out a request; progress gets the phase and its calls, output what user code prints."""
+        """Carry out a request; progress gets the phase and its calls, output what user code prints.
+
+        Raises AgentLostError where the agent went away before it answered.
+        """
         self._run_id = request.run_id
         self._cancelled.clear()
         try:
@@ -64,7 +68,11 @@ class Runs:
             if isinstance(error, AgentError):
                 # What is left of it, if anything, is of no more use.
                 await self.agents.end([place])
-            return _CANCELLED if self._cancelled.is_set() else ("failed", Failure(str(error)))
+            if self._cancelled.is_set():
+                return _CANCELLED
+            if isinstance(error, AgentLostError):
+                raise
+            return "failed", Failure(str(error))
         finally:
             self._agent, self._run_id = None, ""
             self._unwanted.clear()
@@ -103,10 +111,10 @@ def request_for(
     decorator_modules: tuple[str, ...],
     project_roots: tuple[str, ...],
     cwd: str,
-    import_s: float,
-    run_s: float,
+    limits: Limits,
+    **more: Any,
 ) -> RunRequest:
-    """The request to run a function of a file with this content."""
+    """The request to run a function of a file with this content. more: fields of it that have a default."""
     return RunRequest(
         run_id=run_id,
         path=path,
@@ -119,5 +127,6 @@ def request_for(
         decorator_modules=decorator_modules,
         project_roots=project_roots,
         cwd=cwd,
-        limits=Limits(import_s, run_s),
+        limits=limits,
+        **more,
     )

@@ -18,6 +18,8 @@ SECTION = "profileNeuron"
 
 RunOnSave = Literal["off", "manual", "always"]
 StaleHints = Literal["mark", "hide"]
+OnEdit = Literal["finish", "cancel"]
+WhenBusy = Literal["wait", "skip"]
 
 DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs")
 DIAGNOSTIC_SEVERITIES = ("hint", "information", "warning", "off")
@@ -37,6 +39,17 @@ class Settings:
     run_timeout_s: float = 120.0
     # Seconds that importing your code may take.
     run_import_timeout_s: float = 300.0
+    # Seconds that a compiler of Neuron may take.
+    run_compile_timeout_s: float = 1800.0
+    # Bytes of memory that a run may use, with all that it starts; None for no limit.
+    run_memory_limit_bytes: int | None = None
+    # How many calls come before the profiled ones, and how many are profiled, where the decorator does not say.
+    run_warmup: int = 3
+    run_repeats: int = 5
+    # What becomes of a run when its function is edited: it goes on to its end, or is ended.
+    run_on_edit_during_run: OnEdit = "finish"
+    # What becomes of a run when other processes hold all NeuronCores.
+    device_when_busy: WhenBusy = "wait"
     # How many functions one save may profile.
     run_max_per_save: int = 20
     # Where your code runs: workspace, file (the folder of the file), or a folder, absolute or below the workspace.
@@ -97,7 +110,7 @@ def parse(raw: object, trusted: bool = True) -> tuple[Settings, tuple[BadSetting
             continue
         value, refused = row.parse(given[row.name])
         if value is not None:
-            values[row.field] = value
+            values[row.field] = None if row.none_is == value else value
         instead = "leaving it out" if value is not None else f"using {_spelled(row.default)}"
         name = f"{SECTION}.{row.name}"
         bad += [BadSetting(name, f"{name} {what}; give {row.wanted}; {instead}") for what in refused]
@@ -255,6 +268,8 @@ _TIME_UNITS_NS = {"ns": 1, "us": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "
 _SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _MOST_SECONDS = 10**9
 _LEAST_STORE_BYTES = 10**6
+# A worker with torch alone takes about 300 MB.
+_LEAST_MEMORY_BYTES = 10**8
 _MOST_STORE_BYTES = 10**18
 _MOST_COUNT = 10**6
 
@@ -290,6 +305,14 @@ def _nanoseconds(value: object) -> int | None:
 def _size(value: object) -> int | None:
     size = _quantity(value, _SIZE_UNITS)
     return _whole(_LEAST_STORE_BYTES, _MOST_STORE_BYTES)(value if size is None else round(size))
+
+
+def _memory(value: object) -> int | None:
+    """A limit in bytes; 0, which no run could keep, is what stands for none."""
+    if isinstance(value, str) and not value.strip():
+        return 0
+    size = _quantity(value, _SIZE_UNITS)
+    return _whole(_LEAST_MEMORY_BYTES, _MOST_STORE_BYTES)(value if size is None else round(size))
 
 
 def _run_folder(value: object) -> str | None:
@@ -352,6 +375,8 @@ class _Row:
     # What follows the word give when the value is bad.
     wanted: str
     parse: _Parser
+    # What of the good values stands for none.
+    none_is: object = None
 
 
 _SWITCH = "true or false"
@@ -362,6 +387,25 @@ _ROWS = (
     _Row("interpreter", "interpreter", "", "the path of a Python, or an empty text to have it found", _one(_text)),
     _Row("run.timeout", "run_timeout_s", 120, _SECONDS, _one(_seconds)),
     _Row("run.importTimeout", "run_import_timeout_s", 300, _SECONDS, _one(_seconds)),
+    _Row("run.compileTimeout", "run_compile_timeout_s", 1800, _SECONDS, _one(_seconds)),
+    _Row(
+        "run.memoryLimit",
+        "run_memory_limit_bytes",
+        "",
+        'a size of at least 100MB such as "8GB", or an empty text for no limit',
+        _one(_memory),
+        none_is=0,
+    ),
+    _Row("run.warmup", "run_warmup", 3, "a whole number from 0 to 1000000", _one(_whole(0, _MOST_COUNT))),
+    _Row("run.repeats", "run_repeats", 5, "a whole number from 1 to 1000000", _one(_whole(1, _MOST_COUNT))),
+    _Row(
+        "run.onEditDuringRun",
+        "run_on_edit_during_run",
+        "finish",
+        '"finish" or "cancel"',
+        _one(_choice(*get_args(OnEdit))),
+    ),
+    _Row("device.whenBusy", "device_when_busy", "wait", '"wait" or "skip"', _one(_choice(*get_args(WhenBusy)))),
     _Row("run.maxPerSave", "run_max_per_save", 20, "a whole number from 1 to 1000000", _one(_whole(1, _MOST_COUNT))),
     _Row(
         "run.cwd",
@@ -424,8 +468,7 @@ MACHINE: frozenset[str] = frozenset({"store.directory", "store.maxSize"})
 _FOREIGN = frozenset(
     {
         "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "hints.delta",
-        "baseline", "device.cores", "device.whenBusy", "device.idleRelease", "run.compileTimeout", "run.warmup",
-        "run.repeats", "run.onEditDuringRun", "run.memoryLimit", "profile.mode", "watchFolders", "host", "pathMap",
+        "baseline", "device.cores", "device.idleRelease", "profile.mode", "watchFolders", "host", "pathMap",
     }
 )  # fmt: skip
 # What may stand before a dot in a name.

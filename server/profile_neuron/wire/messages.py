@@ -64,8 +64,9 @@ class RunRequest:
     run_folder: str = ""
     # The folder is to be left in place after the run.
     keep: bool = False
-    # As repeats.
-    warmup: int | None = None
+    # Stand in where the decorator does not say; None for the usual numbers.
+    usual_warmup: int | None = None
+    usual_repeats: int | None = None
     # The name of one of the decorator's inputs; empty for the first.
     input_set: str = ""
     # What to do while other processes hold all NeuronCores.

@@ -22,6 +22,7 @@ from profile_neuron.core.model import (
     Toolchain,
 )
 from profile_neuron.core.project import ProjectFiles
+from profile_neuron.decorator import DEFAULT_REPEATS, DEFAULT_WARMUP
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
@@ -138,8 +139,10 @@ class _Capture:
         self._torch = torch
         self._target = target
         self._inputs_source = inputs_source
-        self._repeats = request.repeats or target.options.repeats
-        self._warmup = target.options.warmup if request.warmup is None else request.warmup
+        options = target.options
+        self._repeats = request.repeats or options.repeats or request.usual_repeats or DEFAULT_REPEATS
+        given = (options.warmup, request.usual_warmup, DEFAULT_WARMUP)
+        self._warmup = next(count for count in given if count is not None)
         self._pid = os.getpid()
         self._failure: Failure | None = None
         self._warnings: list[str] = []
