@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profile_neuron.core.model import NO_OPERATORS, Activity, Failure, FunctionView, OperatorCalls, ShownRow
+from profile_neuron.core.model import (
+    NO_OPERATORS,
+    Activity,
+    Failure,
+    FunctionView,
+    Holder,
+    OperatorCalls,
+    ShownRow,
+)
 from profile_neuron.core.render import (
     HintSettings,
     age,
@@ -222,6 +230,37 @@ TIME = 2_355_000
             view(None, state="running", activity=Activity("r", None, "start")),
             [("Starting…", "showLog"), ("Cancel", "cancel")],
             id="starting",
+        ),
+        pytest.param(
+            view(None, state="busy", activity=Activity("r", None, "busy", holders=(Holder(4123, "python", (0, 1)),))),
+            [("Device busy (pid 4123, 2 cores), waiting", "showLog"), ("Cancel", "cancel")],
+            id="busy",
+        ),
+        pytest.param(
+            view(
+                None,
+                state="busy",
+                activity=Activity(
+                    "r", None, "busy", holders=(Holder(7, "", ()), Holder(8, "", (1,)), Holder(9, "", (1,)))
+                ),
+            ),
+            [("Device busy (pid 7 and 2 more, 1 core), waiting", "showLog"), ("Cancel", "cancel")],
+            id="busy with several",
+        ),
+        pytest.param(
+            view(None, state="busy", activity=Activity("r", None, "busy")),
+            [("Device busy, waiting", "showLog"), ("Cancel", "cancel")],
+            id="busy with nobody known",
+        ),
+        pytest.param(
+            view(None, state="running", activity=Activity("r", None, "compile", began_s=NOW - 12.4, last_s=17.6)),
+            [("Compiling… 12 s (last: 18 s)", "showLog"), ("Cancel", "cancel")],
+            id="compiling",
+        ),
+        pytest.param(
+            view(None, state="running", activity=Activity("r", None, "compile", began_s=NOW + 5)),
+            [("Compiling… 0 s", "showLog"), ("Cancel", "cancel")],
+            id="compiling by a clock that was set back",
         ),
         pytest.param(
             view(None, state="running", activity=Activity("r", None, "import")),

@@ -394,15 +394,32 @@ ShownState = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds NeuronCores."""
+
+    pid: int
+    # Empty where it is not known.
+    command: str
+    # Numbers of the cores, sorted; empty where they are not known.
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Activity:
     """A run that is waited for or on."""
 
     run_id: str
     # How many runs come first; None for the one that is on.
     ahead: int | None
+    # As in RunProgress, or busy while it waits for a device.
     phase: str = ""
     done: int = 0
     total: int = 0
+    # When the phase began, in seconds since 1970, and how many seconds it took in the last run; None where unknown.
+    began_s: float = 0.0
+    last_s: float | None = None
+    # Who holds what it waits for.
+    holders: tuple[Holder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

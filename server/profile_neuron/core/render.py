@@ -11,7 +11,7 @@ from profile_neuron.core.model import NO_OPERATORS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profile_neuron.core.model import FunctionView, Result, ShownRow
+    from profile_neuron.core.model import FunctionView, Holder, Result, ShownRow
 
 # The server's commands that a lens can call; lsp/commands.py has one function for each.
 Verb = Literal["profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs"]
@@ -159,7 +159,7 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
     again: tuple[str, Verb] = ("Profile again", "profileFunction")
     if view.activity is not None:
         ahead = view.activity.ahead
-        title = _activity_title(view) if ahead is None else f"Queued ({ahead} ahead)" if ahead else "Queued"
+        title = _activity_title(view, now_s) if ahead is None else f"Queued ({ahead} ahead)" if ahead else "Queued"
         return [(title, "showLog"), ("Cancel", "cancel")]
     match view.state:
         case "untrusted":
@@ -170,6 +170,9 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
             why = failure_title(view.failure.reason if view.failure else "")
             title = f"Profile failed: {why}{at}" if why else f"Profile failed{at}"
             return [(title, "goToFailure"), ("Show log", "showLog"), ("Retry", "profileFunction")]
+        case "busy":
+            why = view.failure.reason if view.failure else ""
+            return [(failure_title(why).replace("device-busy", "Device busy"), "showLog"), ("Retry", "profileFunction")]
         case "noInputs":
             return [("No inputs for this function", "goToFailure"), ("Add inputs…", "addInputs")]
         case "cancelled":
@@ -182,12 +185,29 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
     return [("Profile on the CPU", "profileFunction")]
 
 
-def _activity_title(view: FunctionView) -> str:
-    assert view.activity is not None
-    match view.activity.phase:
+def holders_text(holders: Iterable[Holder]) -> str:
+    """Who holds the device: pid 4123, 2 cores; empty for nobody that is known."""
+    known = list(holders)
+    if not known:
+        return ""
+    cores = len({core for holder in known for core in holder.cores})
+    more = f" and {len(known) - 1} more" if len(known) > 1 else ""
+    return f"pid {known[0].pid}{more}" + (f", {cores} core{'' if cores == 1 else 's'}" if cores else "")
+
+
+def _activity_title(view: FunctionView, now_s: float) -> str:
+    activity = view.activity
+    assert activity is not None
+    match activity.phase:
+        case "busy":
+            who = holders_text(activity.holders)
+            return f"Device busy ({who}), waiting" if who else "Device busy, waiting"
+        case "compile":
+            last = f" (last: {activity.last_s:.0f} s)" if activity.last_s is not None else ""
+            return f"Compiling… {max(0.0, now_s - activity.began_s):.0f} s{last}"
         case "warm-up" | "capture":
-            number = min(view.activity.done + 1, view.activity.total)
-            return f"Profiling… {number}/{view.activity.total}" if view.activity.total else "Profiling…"
+            number = min(activity.done + 1, activity.total)
+            return f"Profiling… {number}/{activity.total}" if activity.total else "Profiling…"
         case "" | "start":
             return "Starting…"
         case "import":

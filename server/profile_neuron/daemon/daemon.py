@@ -74,6 +74,7 @@ LARGE_TEXT = 300_000
 _LOG_LINES = 2000
 # How long saves wait for the first settings.
 _AWAITED_S = 5.0
+_COMPILE_TICK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,9 @@ class Daemon:
         # Runs that are being ended because there is a newer text.
         self._replaced: set[str] = set()
         self._running: RunNews | None = None
+        # Since when it is in its phase, and how long functions were compiled in their last runs.
+        self._phase_began_s = 0.0
+        self._compiled_s: dict[FunctionId, float] = {}
         # From the first run on.
         self._runs: Runs | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -755,9 +759,15 @@ class Daemon:
 
         def progress(phase: str, done: int, total: int) -> None:
             news = RunNews(wish.run_id, wish.function, phase, done, total)
-            if self._running != news:
+            before = self._running
+            if before != news:
+                if before is None or before.phase != phase:
+                    self._phase_ended(before)
+                    self._phase_began_s = time.time()
                 self._running = news
                 self._handle(RunEntered(wish.run_id, phase))
+                if phase == "compile":
+                    self._show_that_it_compiles(wish.run_id)
                 self._editor.run_progressed(news)
                 self._repaint(urgent=False)
 
@@ -787,6 +797,17 @@ class Daemon:
             # Taken back while the run waited.
             return "cancelled", Failure("the workspace is not trusted any more")
         return await runs.run(request, place, progress, lambda text: self._take_output(wish.function, text))
+
+    def _show_that_it_compiles(self, run_id: str) -> None:
+        """Bring the seconds up to date that are shown of a compilation, which may take many minutes."""
+        running = self._running
+        if running is not None and (running.run_id, running.phase) == (run_id, "compile") and not self._closing:
+            self._repaint(urgent=False)
+            asyncio.get_running_loop().call_later(_COMPILE_TICK_S, self._show_that_it_compiles, run_id)
+
+    def _phase_ended(self, news: RunNews | None) -> None:
+        if news is not None and news.phase == "compile":
+            self._compiled_s[news.function] = time.time() - self._phase_began_s
 
     def _ready_runs(self) -> Runs:
         # Imported with the first run: the wire costs a start of the server more than anything else of ours.
@@ -881,7 +902,16 @@ class Daemon:
     def _activity(self, function: FunctionId) -> Activity | None:
         running = self._running
         if running is not None and running.function == function:
-            return Activity(running.run_id, None, running.phase, running.done, running.total)
+            return Activity(
+                running.run_id,
+                None,
+                running.phase,
+                running.done,
+                running.total,
+                self._phase_began_s,
+                self._compiled_s.get(function),
+                running.holders,
+            )
         ahead = self._scheduler.ahead_of(function)
         if ahead is None and function in self._expected.get(function.path, ()):
             ahead = len(self._scheduler.waiting) + (self._scheduler.running is not None)

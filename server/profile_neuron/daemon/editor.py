@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from profile_neuron.core.model import Holder
     from profile_neuron.daemon.scheduler import FunctionId
 
 
@@ -20,6 +21,8 @@ class RunNews:
     phase: str = ""
     done: int = 0
     total: int = 0
+    # While the phase is busy: who holds the device.
+    holders: tuple[Holder, ...] = ()
 
 
 class Editor(Protocol):

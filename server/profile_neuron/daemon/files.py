@@ -250,7 +250,8 @@ def _view(
     is_current = result is not None and not remarks and outcome is None
     on = activity(function_id)
     if on is not None:
-        shown: ShownState = "queued" if on.ahead is not None else "running"
+        running: ShownState = "busy" if on.phase == "busy" else "running"
+        shown = "queued" if on.ahead is not None else running
     else:
         shown = state or (outcome.state if outcome is not None else own)
     return FunctionView(
@@ -272,6 +273,7 @@ _AFTER: Mapping[str, str] = {
     "failed": "before the last run, which failed",
     "cancelled": "before the last run, which was cancelled",
     "noInputs": "before the last run, which had no inputs",
+    "busy": "before the last run, for which no NeuronCore was free",
 }
 
 

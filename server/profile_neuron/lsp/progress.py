@@ -43,9 +43,7 @@ class RunProgress:
         self._news = news
         now_s = asyncio.get_running_loop().time()
         if news.run_id in self._begun and (now_s - self._last_s >= _QUIET_S / 4 or not news.done):
-            self._last_s = now_s
-            # Without a percentage: how long the phases take is not known before.
-            self._notify(news.run_id, types.WorkDoneProgressReport(message=self._message()))
+            self._report(news.run_id)
 
     def ended(self, news: RunNews, summary: str) -> None:
         """A run is over."""
@@ -56,6 +54,20 @@ class RunProgress:
         if news.run_id in self._begun:
             self._begun.discard(news.run_id)
             self._notify(news.run_id, types.WorkDoneProgressEnd(message=summary))
+
+    def _report(self, run_id: str) -> None:
+        self._last_s = asyncio.get_running_loop().time()
+        # Without a percentage: how long the phases take is not known before.
+        self._notify(run_id, types.WorkDoneProgressReport(message=self._message()))
+
+    def _tick(self, run_id: str) -> None:
+        """Show that time passes while nothing else happens, as in a long compilation."""
+        if run_id not in self._begun:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._last_s >= _QUIET_S / 2:
+            self._report(run_id)
+        self._timer = loop.call_later(_QUIET_S, self._tick, run_id)
 
     def _create(self, run_id: str) -> None:
         params = types.WorkDoneProgressCreateParams(run_id)
@@ -74,6 +86,7 @@ class RunProgress:
                 title=f"Profiling {news.function.qualname}", cancellable=True, message=self._message()
             ),
         )
+        self._timer = asyncio.get_running_loop().call_later(_QUIET_S, self._tick, run_id)
 
     def _message(self) -> str:
         news = self._news

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from profile_neuron.core.model import DeviceKind, Failure, LineCosts, State
+from profile_neuron.core.model import DeviceKind, Failure, Holder, LineCosts, State
 
 PROTOCOL_VERSION = 1
 
@@ -73,17 +73,6 @@ class RunRequest:
     when_busy: Literal["wait", "skip"] = "wait"
     # The file cannot be executed twice in one process, as a run before has shown; only between agent and worker.
     executes_once: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A process that holds NeuronCores."""
-
-    pid: int
-    # Empty where it is not known.
-    command: str
-    # Numbers of the cores, sorted; empty where they are not known.
-    cores: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
