@@ -81,11 +81,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     clients: list[Client] = []
     roots_seen: list[Path] = []
 
-    def started(roots: list[Path], **options: Any) -> Client:
+    def started(roots: list[Path], settings: object = SETTINGS, **options: Any) -> Client:
         for root in roots:
             root.mkdir(parents=True, exist_ok=True)
         env = {**folders, "PYTHONPATH": str(DATA / "support"), MARK: str(roots[0])}
-        client = Client.start(roots, settings=SETTINGS, env=env, **options)
+        client = Client.start(roots, settings=settings, env=env, **options)
         clients.append(client)
         roots_seen.append(roots[0])
         return ready(client)
@@ -124,7 +124,9 @@ def second(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Client:
 @pytest.fixture
 def folder(root: Path, request: pytest.FixtureRequest) -> Path:
     """A folder of the shared server for one test."""
-    found = root / request.node.originalname
+    # One more for each parameter of a test.
+    number = sum(1 for path in root.iterdir() if path.name.startswith(request.node.originalname))
+    found = root / f"{request.node.originalname}{number or ''}"
     found.mkdir()
     return found
 

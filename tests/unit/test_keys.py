@@ -233,6 +233,13 @@ def ops(before: str, after: str) -> dict[str, Module]:
         pytest.param(ops("return x * by", "return x / by"), (), id="what was not reached"),
         pytest.param(ops("return 2", "return 3"), (), id="method that was not reached"),
         pytest.param(ops("by=2", "by=3"), ("ops.py changed",), id="default"),
+        pytest.param(ops("class Table:", "def more(y):\n    return y\n\nclass Table:"), (), id="one function more"),
+        pytest.param(
+            ops("class Table:", "def more(y=1):\n    return y\n\nclass Table:"),
+            ("ops.py changed",),
+            id="one with a default",
+        ),
+        pytest.param(ops("def scaled", "@cached\ndef scaled"), ("ops.py changed",), id="decorator"),
         pytest.param(ops("LIMIT = 3", "LIMIT = 4"), ("ops.py changed",), id="constant"),
         pytest.param(ops("rows = 1", "rows = 2"), ("ops.py changed",), id="attribute of a class"),
         pytest.param(ops("import math", "import math, os"), ("ops.py changed",), id="import"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ModuleCode:
     """What a module's text says, in the parts that a run can depend on one by one."""
 
-    # Digest of what every import executes: the code outside of functions, their decorators and defaults.
+    # Digest of what every import executes: the code outside of functions, and their decorators and defaults.
     import_code: str
     # Digest, first and last line of each function that is in no other one, by its name.
     functions: Mapping[str, tuple[str, int, int]]
@@ -47,7 +47,7 @@ def module_code(text: str) -> ModuleCode:
     """What a module's text says. Raises SourceError where it does not parse."""
     found = outline(text)
     functions = {name: (unit, first, last) for name, unit, first, last in found.units()}
-    return ModuleCode(digest([found.module_code, *found.interfaces]), functions)
+    return ModuleCode(digest([found.module_code, *found.definitions]), functions)
 
 
 def dependency(executed: ExecutedFile, lines: Iterable[int], code: ModuleCode | None) -> ModuleDependency:

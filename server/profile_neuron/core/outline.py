@@ -115,11 +115,12 @@ class Outline:
         return tuple(Dependency(name, unit.facts.digest) for name, unit in sorted(found.items()))
 
     @property
-    def interfaces(self) -> list[str]:
-        """Digests of the signatures and decorators of all functions, which an import executes."""
-        return [
-            _known(unit.piece, ("interface", unit.node), partial(_interface, unit.node))[0] for unit in self._units.all
-        ]
+    def definitions(self) -> list[str]:
+        """Digests of what an import executes of the functions: their decorators and the defaults of parameters."""
+        found = (
+            _known(unit.piece, ("definition", unit.node), partial(_definition, unit.node)) for unit in self._units.all
+        )
+        return [item for item in found if item]
 
     def units(self) -> Iterator[tuple[str, str, int, int]]:
         """Name, digest, first and last line of each function that is in no other one."""
@@ -378,6 +379,21 @@ def _interface(node: Function) -> tuple[str, frozenset[str]]:
     names: set[str] = set()
     write(node, parts, names, ("body", "name", "returns"))
     return digest(parts), frozenset(names)
+
+
+def _definition(node: Function) -> str:
+    """Digest of the expressions of a definition that its own execution evaluates; empty where there are none.
+
+    Annotations are left out unless there is a decorator that could look at them.
+    """
+    given = node.args
+    parts: list[str] = []
+    write([*node.decorator_list, *given.defaults, *given.kw_defaults], parts, set())
+    if node.decorator_list:
+        write(node, parts, set(), ("body", "name"))
+    elif not given.defaults and not any(given.kw_defaults):
+        return ""
+    return digest([node.name, *parts])
 
 
 def _module_code(piece: Piece) -> _ModuleCode:

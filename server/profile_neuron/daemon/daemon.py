@@ -457,7 +457,8 @@ class Daemon:
         # Plans of wishes that newer ones replaced.
         waiting = {wish.run_id for wish in self._scheduler.waiting}
         self._plans = {run_id: plan for run_id, plan in self._plans.items() if run_id in waiting}
-        self._attempts = {run_id: count for run_id, count in self._attempts.items() if run_id in waiting}
+        on = {*waiting, *(wish.run_id for wish in filter(None, [self._scheduler.running]))}
+        self._attempts = {run_id: count for run_id, count in self._attempts.items() if run_id in on}
         if not isinstance(event, (TimerFired, FileClosed, RunEntered)):
             # What follows in a moment is shown together with this.
             goes_on = isinstance(event, (FileChecked, RunEnded)) and self._scheduler.running is not None
@@ -522,11 +523,14 @@ class Daemon:
         """What the results of a file depend on outside of it; for a thread, since it reads files."""
         settings = self.settings_of(file.root)
         toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
+        return self._modules.look(self._wanted_modules(file)), toolchain
+
+    def _wanted_modules(self, file: OpenFile) -> dict[str, set[str]]:
         wanted = wanted_modules(file.results)
         for outcome in list(file.outcomes.values()):
             for path, sha256 in outcome.modules:
                 wanted.setdefault(path, set()).add(sha256)
-        return self._modules.look(wanted), toolchain
+        return wanted
 
     def _take_surroundings(self, file: OpenFile, modules: dict[str, Module], toolchain: Toolchain | None) -> None:
         file.modules = modules
@@ -829,7 +833,7 @@ class Daemon:
 
     async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
         """Take over the result of a run; gives its time as text."""
-        dependencies, modules = await asyncio.to_thread(self._learn, python, costs)
+        dependencies = await asyncio.to_thread(self._learn, python, costs)
         made_with = _circumstances(plan.path, plan.root, plan.settings, costs.toolchain)
         result = result_of(
             wish.function,
@@ -847,7 +851,7 @@ class Daemon:
             file.results = limited((result, *file.results))
             file.outcomes.pop(wish.function, None)
             # What was on disk when the run imported it may be another by now.
-            file.modules = {**file.modules, **modules}
+            file.modules = await asyncio.to_thread(self._modules.look, self._wanted_modules(file))
             settings = self.settings_of(plan.root)
             if interpreter(plan.root, settings.interpreter) == python:
                 for other in self._files.values():
@@ -860,11 +864,10 @@ class Daemon:
         self._start(self._results.add(result, plan.root, plan.settings), f"store {wish.run_id}")
         return total_text(result)
 
-    def _learn(self, python: str, costs: LineCosts) -> tuple[tuple[ModuleDependency, ...], dict[str, Module]]:
-        """Keep what a run said of its interpreter; gives what it depends on, and what that is now. For a thread."""
+    def _learn(self, python: str, costs: LineCosts) -> tuple[ModuleDependency, ...]:
+        """Keep what a run said of its interpreter; gives what it depends on of the modules. For a thread."""
         self._toolchains.learn(python, costs.toolchain)
-        dependencies = self._modules.dependencies(costs)
-        return dependencies, self._modules.look({item.path: {item.sha256} for item in dependencies})
+        return self._modules.dependencies(costs)
 
     def _end_without_result(
         self, wish: Wish, plan: _Plan, state: State, failure: Failure, costs: LineCosts | None = None
@@ -893,8 +896,7 @@ class Daemon:
         outcome = file.outcomes.get(function) if file is not None else None
         if file is None or outcome is None:
             return
-        modules = await asyncio.to_thread(self._modules.look, {item: {sha256} for item, sha256 in outcome.modules})
-        file.modules = {**file.modules, **modules}
+        modules = file.modules = await asyncio.to_thread(self._modules.look, self._wanted_modules(file))
         known = tuple((item, sha256 or modules[item].sha256) for item, sha256 in outcome.modules if item in modules)
         if file.outcomes.get(function) is outcome:
             file.outcomes[function] = replace(outcome, modules=known)
