@@ -212,6 +212,29 @@ async def test_a_file_that_is_of_interest_again_is_compared_with_what_it_is_then
 
 
 @in_loop
+async def test_a_file_that_is_not_of_interest_any_more_when_it_was_looked_at_is_forgotten(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path, model) as files:
+        loop, hashes = asyncio.get_running_loop(), disk.hashes
+
+        def overtaken(paths: Iterable[str]) -> dict[str, str]:
+            monkeypatch.setattr(disk, "hashes", hashes)
+            found = hashes(paths)
+            loop.call_soon_threadsafe(files.watcher.watch, [str(tmp_path / "sentinel.py")], [])
+            return found
+
+        monkeypatch.setattr(disk, "hashes", overtaken)
+        model.write_text("second")
+        while disk.hashes is not hashes:
+            assert await files.settle() == []
+        model.write_text("third")
+        assert await files.settle() == []
+        await files.start(model)
+        assert await files.settle() == []
+
+
+@in_loop
 async def test_three_atomic_saves_are_three_changes(tmp_path: Path, model: Path) -> None:
     """W03."""
     folder = case("W03")
@@ -476,6 +499,38 @@ async def test_the_watch_survives_that_the_folder_is_replaced(tmp_path: Path, re
 
 
 @in_loop
+async def test_a_folder_that_is_made_anew_is_seen_where_file_systems_give_numbers_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = written(tmp_path / "package" / "model.py", "first")
+    monkeypatch.setattr(watcher, "_identity", lambda folder: (1, 1) if Path(folder).is_dir() else None)
+    async with watched(tmp_path, model) as files:
+        remove_and_make(model.parent)
+        model.write_text("second")
+        await files.until(model)
+        model.write_text("third")
+        await files.until(model)
+        assert watched_folders() == numbers(tmp_path, model.parent)
+
+
+def test_a_watch_that_ended_by_itself_is_told_of_when_it_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "package"
+    folder.mkdir()
+    folders = watcher._Folders(lambda _: None)
+    try:
+        assert not folders.watch({str(folder): (1, 1)})
+        remove_and_make(folder)
+        ends_s = time.monotonic() + DEADLINE_S
+        while not folders.have_died() and time.monotonic() < ends_s:
+            time.sleep(0.01)
+        assert folders.watch({str(folder): (1, 1)})
+        assert not folders.watch({str(folder): (1, 1)})
+        assert watched_folders() == numbers(folder)
+    finally:
+        folders.end()
+
+
+@in_loop
 async def test_a_folder_that_goes_takes_its_files_with_it_until_it_is_back(tmp_path: Path) -> None:
     model = written(tmp_path / "package" / "model.py", "first")
     async with watched(tmp_path, model) as files:
@@ -723,7 +778,7 @@ async def test_the_same_hundreds_of_files_again_and_again_cost_nothing(
         monkeypatch.setattr(disk, "hashes", lambda _: calls.append("hashes"))
         for _ in range(100):
             files.watcher.watch([str(tmp_path / "sentinel.py"), str(model)], map(str, modules))
-            await asyncio.sleep(0)
+            assert not files.watcher._woken.is_set()
         assert calls == []
 
 

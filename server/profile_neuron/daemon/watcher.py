@@ -49,6 +49,8 @@ _UNSEEN = ""
 
 # What tells a folder from another of the same name: device and number.
 _Identity = tuple[int, int]
+# What of a file is another whenever its content is; never compared with the clock. None for one that is not there.
+_Stamp = tuple[int, ...] | None
 
 
 class Watcher:
@@ -402,10 +404,6 @@ def _identity(folder: str) -> _Identity | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino)
-
-
-# What of a file is another whenever its content is; never compared with the clock.
-_Stamp = tuple[int, ...] | None
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, _Stamp]:
