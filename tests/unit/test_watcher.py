@@ -228,8 +228,8 @@ async def test_a_file_that_is_not_of_interest_any_more_when_it_was_looked_at_is_
         model.write_text("second")
         while disk.hashes is not hashes:
             assert await files.settle() == []
-        model.write_text("third")
         assert await files.settle() == []
+        model.write_text("third")
         await files.start(model)
         assert await files.settle() == []
 
@@ -499,18 +499,19 @@ async def test_the_watch_survives_that_the_folder_is_replaced(tmp_path: Path, re
 
 
 @in_loop
-async def test_a_folder_that_is_made_anew_is_seen_where_file_systems_give_numbers_again(
+async def test_an_empty_folder_that_is_made_anew_is_seen_where_file_systems_give_numbers_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = written(tmp_path / "package" / "model.py", "first")
+    model = tmp_path / "package" / "model.py"
+    model.parent.mkdir()
     monkeypatch.setattr(watcher, "_identity", lambda folder: (1, 1) if Path(folder).is_dir() else None)
     async with watched(tmp_path, model) as files:
         remove_and_make(model.parent)
-        model.write_text("second")
-        await files.until(model)
-        model.write_text("third")
-        await files.until(model)
-        assert watched_folders() == numbers(tmp_path, model.parent)
+        ends_s = time.monotonic() + DEADLINE_S
+        while watched_folders() != numbers(tmp_path, model.parent) and time.monotonic() < ends_s:
+            await asyncio.sleep(0.01)
+        model.write_text("first")
+        assert await files.until(model) == [{str(model)}]
 
 
 def test_a_watch_that_ended_by_itself_is_told_of_when_it_is_made_anew(tmp_path: Path) -> None:
@@ -803,6 +804,14 @@ def test_watchdog_is_not_imported_before_there_is_a_file_to_watch() -> None:
 
 
 # How it ends.
+
+
+def test_what_is_to_be_watched_when_all_has_ended_is_not(tmp_path: Path) -> None:
+    """A thread may come to it only then."""
+    folders = watcher._Folders(lambda _: None)
+    folders.end()
+    assert not folders.watch({str(tmp_path): (1, 1)})
+    assert threads_of_watchdog() == []
 
 
 @pytest.mark.parametrize("moment", ["at once", "when it has started", "while it gathers"])
