@@ -34,12 +34,14 @@ _QUIET_S = 0.2
 _GATHERED_S = 1.0
 # How often is looked at what no event tells of: folders that were replaced, or in polling the open files.
 _LOOK_S = 1.0
+# Over so many links a path may lead, as Linux has it.
 _LINKS = 40
-# Folders of tools, whatever they lie in.
+# Folders of tools, with all that is below them.
 _TOOL_FOLDERS = frozenset({
     ".cache", ".git", ".hg", ".hypothesis", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox",
     ".venv", "__pycache__", "__pypackages__", "dist-packages", "node_modules", "site-packages",
 })  # fmt: skip
+# What is used up when the system refuses, and a value that is enough for most.
 _LIMITS = {
     errno.ENOSPC: ("fs.inotify.max_user_watches", 524288),
     errno.EMFILE: ("fs.inotify.max_user_instances", 1024),
@@ -203,7 +205,8 @@ class Watcher:
             self._known[path] = content
             if known != _UNSEEN:
                 changed.add(path)
-        self._notes.add(again)
+        if again:
+            self._notes.add(again)
         if changed:
             self._tell(frozenset(changed))
 
@@ -233,14 +236,14 @@ class _Notes:
             self.add(found)
 
     def add(self, paths: Iterable[str]) -> None:
-        """Note files of interest."""
+        """Note files of interest, at least one."""
         with self._lock:
             was_empty = not self._noted
             self._noted.update(paths)
             self._last_s = time.monotonic()
             if was_empty:
                 self._first_s = self._last_s
-        if was_empty and self._noted:
+        if was_empty:
             self._wake()
 
     def wait_s(self) -> float:
