@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "wire": {"core", "msgpack"},
     "worker": {"core", "wire", "decorator", "torch"},
     "agent": {"core", "wire", "folders"},
-    "daemon": {"core", "wire", "folders", "msgpack"},
+    "daemon": {"core", "wire", "folders", "msgpack", "watchdog"},
     "terminal": {"core", "rich"},
     "folders": set(),
     "doctor": set(),
