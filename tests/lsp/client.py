@@ -30,6 +30,7 @@ CAPABILITIES: dict[str, Any] = {
         "workspaceFolders": True,
         "applyEdit": True,
         "didChangeConfiguration": {"dynamicRegistration": True},
+        "didChangeWatchedFiles": {"dynamicRegistration": True},
         "inlayHint": {"refreshSupport": True},
         "codeLens": {"refreshSupport": True},
         "diagnostics": {"refreshSupport": True},

@@ -7,6 +7,7 @@ Disk and processes are used in tasks and threads, so that whoever asks for a vie
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import secrets
@@ -55,11 +56,12 @@ from profile_neuron.daemon.toolchains import Toolchains
 from profile_neuron.daemon.trust import TrustRecord
 from profile_neuron.daemon.wanted import Cause, needed, needs_run
 from profile_neuron.daemon.wanted import limited as limited_functions
+from profile_neuron.daemon.watcher import Watcher
 from profile_neuron.errors import AgentLostError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
     from profile_neuron.core.model import FunctionView, ModuleDependency, ShownState, State, Toolchain
     from profile_neuron.core.modules import Module
@@ -149,6 +151,8 @@ class Daemon:
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._results = Results(editor.log)
         self._modules = ProjectModules()
+        # From the first open file on.
+        self._watcher: Watcher | None = None
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
         # What functions printed in their last run.
@@ -214,6 +218,7 @@ class Daemon:
         root = self._root_of(path)
         package = module_place(Path(path), os.path.exists).package
         self._files[path] = OpenFile(path, uri, root, package, text, version, saved_text=text, opened_text=text)
+        self._watch()
         self._start(self._load(path), f"load {path}")
 
     def changed(self, path: str, text: str, version: int) -> None:
@@ -244,9 +249,7 @@ class Daemon:
             log.info("%s was saved with another text than was edited; the saved one counts", path)
             file.replace_text(text, file.version)
         file.saved_text = file.text
-        for other in self._files.values():
-            if other is not file and path in other.modules:
-                self._start(self._module_saved(other.path, path, manual), f"module of {other.path}")
+        self._modules_changed({path}, manual)
         if self._awaited is not None:
             self._early_saves.append((path, manual))
         else:
@@ -289,8 +292,41 @@ class Daemon:
             self._unwanted.pop(path, None)
             self._causes.pop(path, None)
             self._unsure.discard(path)
+            self._watch()
             self._output = {function: lines for function, lines in self._output.items() if function.path != path}
             self._handle(FileClosed(path))
+
+    def changed_on_disk(self, paths: Iterable[str]) -> None:
+        """Files were written, maybe by something else than the editor."""
+        written = frozenset(paths)
+        for path in written & self._files.keys():
+            self._start(self._written(path), f"written {path}")
+        self._modules_changed(written, manual=True)
+
+    def _modules_changed(self, paths: Collection[str], manual: bool) -> None:
+        for file in self._files.values():
+            if found := {path for path in paths if path in file.modules and path != file.path}:
+                self._start(self._take_modules(file.path, found, manual), f"modules of {file.path}")
+
+    async def _written(self, path: str) -> None:
+        """Take up what something else wrote to an open file, once the editor has taken it over."""
+        await asyncio.sleep(GATHER_S)
+        # By now an editor that wrote the file itself has said so.
+        saved = await disk.settled(path, lambda: self._saved_texts(path))
+        file = self._files.get(path)
+        if file is None or not isinstance(saved, disk.SavedFile) or disk.same_text(saved.text, file.saved_text):
+            return
+        file.saved_text = file.text
+        if _runs_by_save(self.settings_of(file.root), manual=True):
+            self._want(file, Cause(is_outside=True))
+
+    def _watch(self) -> None:
+        """Let the watcher know what is of interest by now."""
+        if self._closing:
+            return
+        if self._watcher is None:
+            self._watcher = Watcher(self.changed_on_disk, self._editor.warn)
+        self._watcher.watch(self._files, [module for file in self._files.values() for module in file.modules])
 
     def renamed(self, old: str, new: str) -> None:
         """A file got another name; what is known of it goes with it."""
@@ -416,6 +452,8 @@ class Daemon:
             timer.cancel()
         if self._runs is not None:
             await self._runs.agents.end_all()
+        if self._watcher is not None:
+            await self._watcher.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -495,15 +533,16 @@ class Daemon:
             await self._look(file)
             self._repaint(urgent=True)
 
-    async def _module_saved(self, path: str, module: str, manual: bool) -> None:
-        """Take up the save of a module that a file imports, which its editor may still be writing."""
-        await disk.settled(module, lambda: self._saved_texts(module))
+    async def _take_modules(self, path: str, modules: set[str], manual: bool) -> None:
+        """Take up the save of modules that a file imports, which their editor may still be writing."""
+        for module in modules & self._files.keys():
+            await disk.settled(module, functools.partial(self._saved_texts, module))
         await self._load(path)
         file = self._files.get(path)
         if file is None or not _runs_by_save(self.settings_of(file.root), manual):
             return
-        if file.outline is not None and any(file.depends_on(item, (module,)) for item in file.outline.functions):
-            self._want(file, Cause(modules={module}))
+        if file.outline is not None and any(file.depends_on(item, modules) for item in file.outline.functions):
+            self._want(file, Cause(modules=modules))
 
     def _saved_texts(self, path: str) -> tuple[str, ...]:
         """What an open file may hold on disk: what was saved, or what its editor took over from disk since."""
@@ -525,6 +564,13 @@ class Daemon:
         toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
         return self._modules.look(self._wanted_modules(file)), toolchain
 
+    def _know_modules(self, file: OpenFile, modules: dict[str, Module]) -> None:
+        file.modules = modules
+        self._watch()
+        if self._watcher is not None:
+            for path, module in modules.items():
+                self._watcher.know(path, module.sha256)
+
     def _wanted_modules(self, file: OpenFile) -> dict[str, set[str]]:
         wanted = wanted_modules(file.results)
         for outcome in list(file.outcomes.values()):
@@ -533,7 +579,7 @@ class Daemon:
         return wanted
 
     def _take_surroundings(self, file: OpenFile, modules: dict[str, Module], toolchain: Toolchain | None) -> None:
-        file.modules = modules
+        self._know_modules(file, modules)
         settings = self.settings_of(file.root)
         file.circumstances = _circumstances(file.path, file.root, settings, toolchain) if toolchain is not None else ""
 
@@ -559,6 +605,8 @@ class Daemon:
             self._take_problem(path, disk.Problem(source_error.line if source_error else None, str(source_error)))
             return None
         file.save_problem = None
+        if self._watcher is not None:
+            self._watcher.know(path, saved.sha256)
         return _Saved(file, saved.sha256, found)
 
     async def _analysis(self, file: OpenFile, text: str) -> tuple[Outline | None, SourceError | None]:
@@ -851,7 +899,7 @@ class Daemon:
             file.results = limited((result, *file.results))
             file.outcomes.pop(wish.function, None)
             # What was on disk when the run imported it may be another by now.
-            file.modules = await asyncio.to_thread(self._modules.look, self._wanted_modules(file))
+            self._know_modules(file, await asyncio.to_thread(self._modules.look, self._wanted_modules(file)))
             settings = self.settings_of(plan.root)
             if interpreter(plan.root, settings.interpreter) == python:
                 for other in self._files.values():
@@ -896,7 +944,8 @@ class Daemon:
         outcome = file.outcomes.get(function) if file is not None else None
         if file is None or outcome is None:
             return
-        modules = file.modules = await asyncio.to_thread(self._modules.look, self._wanted_modules(file))
+        modules = await asyncio.to_thread(self._modules.look, self._wanted_modules(file))
+        self._know_modules(file, modules)
         known = tuple((item, sha256 or modules[item].sha256) for item, sha256 in outcome.modules if item in modules)
         if file.outcomes.get(function) is outcome:
             file.outcomes[function] = replace(outcome, modules=known)

@@ -6,13 +6,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 from profile_neuron.lsp import from_proto
 
 if TYPE_CHECKING:
     from profile_neuron.daemon.daemon import Daemon
+    from profile_neuron.lsp.server import Server
 
 log = logging.getLogger(__name__)
+
+# Names the registration.
+_WATCH = "profile-neuron-files"
 
 
 class Documents:
@@ -23,6 +28,15 @@ class Documents:
         self._encoding = encoding
         # Why the next save comes, by path.
         self._reasons: dict[str | None, types.TextDocumentSaveReason] = {}
+
+    def watch(self, server: Server) -> None:
+        """Ask to be told of Python files that the editor sees change, as on file systems that tell us nothing."""
+        name = "workspace.did_change_watched_files.dynamic_registration"
+        if get_capability(server.client_capabilities, name, False):
+            watchers = [types.FileSystemWatcher(glob_pattern="**/*.py")]
+            options = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
+            registration = types.Registration(_WATCH, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+            server.protocol.send_request(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
 
     def open(self, params: types.DidOpenTextDocumentParams) -> None:
         """textDocument/didOpen."""
@@ -56,6 +70,11 @@ class Documents:
         self._reasons.pop(path, None)
         if path is not None:
             self._daemon.closed(path)
+
+    def written(self, params: types.DidChangeWatchedFilesParams) -> None:
+        """workspace/didChangeWatchedFiles: what the editor sees, where our own watching sees nothing."""
+        paths = [path for change in params.changes if (path := from_proto.path(change.uri)) is not None]
+        self._daemon.changed_on_disk(paths)
 
     def rename(self, params: types.RenameFilesParams) -> None:
         """workspace/didRenameFiles."""

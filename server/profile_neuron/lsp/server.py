@@ -214,6 +214,7 @@ def make_server() -> Server:
     def initialized(_: types.InitializedParams) -> None:
         server.refresh.open()
         server.configuration.start()
+        server.documents.watch(server)
 
     @server.feature(types.SHUTDOWN)
     def shutdown(*_: Any) -> None:
@@ -258,6 +259,10 @@ def make_server() -> Server:
         added = from_proto.paths([folder.uri for folder in params.event.added])
         server.daemon.set_roots([root for root in server.daemon.roots if root not in removed] + added)
         server.configuration.pull()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def written(params: types.DidChangeWatchedFilesParams) -> None:
+        server.documents.written(params)
 
     @server.feature(types.WORKSPACE_DID_RENAME_FILES, _PYTHON_FILES)
     def renamed(params: types.RenameFilesParams) -> None:

@@ -1,0 +1,227 @@
+"""Files that something else than the editor writes: git, formatters, other editors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import case
+from tests.lsp.conftest import DECORATOR_MODULES
+from tests.lsp.screen import act, hints, lenses, ready, settle, until, until_hints, until_lens
+from tests.lsp.test_cases import expected
+from tests.lsp.test_server import FRESH, NEW, OLD, SOURCE, UNKNOWN, append, names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fakes.control import FakeAgents
+    from tests.lsp.client import Client, Document
+    from tests.lsp.conftest import Serve
+
+# Without the watcher of ours, which is named here as the process finds it: nothing of it may be needed.
+DEAF = (
+    "from profile_neuron.daemon import watcher; watcher.Watcher.watch = lambda *_: None; "
+    "import sys; sys.argv = ['profile-neuron', 'serve']; from profile_neuron.cli import main; main()"
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def client(serve: Serve, root: Path) -> Client:
+    return ready(serve([root], settings={"decorator": {"modules": DECORATOR_MODULES}}))
+
+
+@pytest.fixture
+def path(root: Path) -> Path:
+    return root / "model.py"
+
+
+@pytest.fixture
+def profiled(client: Client, path: Path) -> Document:
+    """A document with a result."""
+    document = client.open(path, SOURCE)
+    document.save()
+    until_hints(client, path, NEW)
+    return document
+
+
+def take_over(document: Document, text: str) -> None:
+    """Do as an editor does that notices a change of a file of which it has no edits: show it, and save nothing."""
+    document.replace_all(text)
+
+
+def test_a_file_that_something_else_wrote_runs_what_changed_once_the_editor_shows_it(
+    client: Client, profiled: Document, path: Path, fake: FakeAgents
+) -> None:
+    text = SOURCE.replace("y * 2", "y * 3")
+    path.write_text(text)
+    take_over(profiled, text)
+    until(client, lambda: len(fake.runs), lambda count: count == 2)
+    until_hints(client, path, NEW)
+    assert lenses(client, path) == FRESH
+
+
+def test_a_function_that_never_ran_and_was_not_edited_is_not_run_by_others_who_write_the_file(
+    client: Client, path: Path, fake: FakeAgents
+) -> None:
+    both = f"{SOURCE}\n@profile_neuron\ndef g(x):\n    return x + 1\n"
+    third = f"{both}\n@profile_neuron\ndef h(x):\n    return x\n"
+    path.write_text(third)
+    document = client.open(path, third)
+    act(client, "profileFunction", {"uri": path.as_uri(), "line": 4})
+    until_lens(client, path, "Re-profile")
+    text = third.replace("return x + 1", "return x + 2")
+    path.write_text(text)
+    take_over(document, text)
+    until(client, lambda: lenses(client, path), lambda seen: seen.count("Re-profile") == 2)
+    assert names(fake.runs) == ["f", "g"]
+
+
+def test_a_formatter_that_changes_no_code_runs_nothing(
+    client: Client, profiled: Document, path: Path, root: Path, fake: FakeAgents
+) -> None:
+    text = SOURCE.replace("y * 2", "(y * 2)  # formatted")
+    path.write_text(text)
+    take_over(profiled, text)
+    settle(client, root)
+    assert hints(client, path) == NEW
+    assert len(fake.runs) == 1
+
+
+def test_what_the_editor_does_not_show_is_not_run(
+    client: Client, profiled: Document, path: Path, root: Path, fake: FakeAgents
+) -> None:
+    profiled.replace("y * 2", "y * 4")
+    path.write_text(SOURCE.replace("y * 2", "y * 3"))
+    settle(client, root)
+    assert len(fake.runs) == 1
+    # It is what is saved in the end that counts.
+    profiled.save()
+    until(client, lambda: len(fake.runs), lambda count: count == 2)
+    until_hints(client, path, NEW)
+
+
+def test_a_module_that_something_else_wrote_runs_what_executed_it(
+    client: Client, root: Path, path: Path, fake: FakeAgents
+) -> None:
+    helper = root / "helper.py"
+    helper.write_text("two = 2\n")
+    client.open(path, SOURCE + "    # fake: module helper.py\n").save()
+    until_hints(client, path, NEW)
+    fake.hold()
+    helper.write_text("two = 3\n")
+    until_hints(client, path, OLD)
+    fake.hold(False)
+    until_hints(client, path, NEW)
+    assert len(fake.runs) == 2
+    os.utime(helper, (time.time() + 86400,) * 2)
+    settle(client, root)
+    assert len(fake.runs) == 2, "a time stamp is no content"
+
+
+@pytest.mark.parametrize("mode", ["off", "always"])
+def test_the_setting_for_saves_counts_for_others_who_write_as_well(
+    serve: Serve, root: Path, path: Path, fake: FakeAgents, mode: str
+) -> None:
+    client = ready(serve([root], settings={"runOnSave": mode}))
+    before = SOURCE + "    # fake: module helper.py\n"
+    helper = root / "helper.py"
+    helper.write_text("two = 2\n")
+    path.write_text(before)
+    document = client.open(path, before)
+    act(client, "profileFunction", {"uri": path.as_uri(), "line": 4})
+    until_hints(client, path, NEW)
+    text = before.replace("y * 2", "y * 3")
+    path.write_text(text)
+    take_over(document, text)
+    if mode == "always":
+        until(client, lambda: len(fake.runs), lambda count: count == 2)
+        until_hints(client, path, NEW)
+        return
+    # What comes after it has been seen, and it has not been run.
+    for number in (3, 2, 4):
+        helper.write_text(f"two = {number}\n")
+        until(
+            client,
+            lambda: client.hover(path.as_uri(), 3, 5),
+            lambda seen, number=number: ("helper.py" in str(seen)) == (number != 2),
+        )
+    assert len(fake.runs) == 1
+
+
+def test_a_save_by_the_editor_itself_is_one_run_and_an_automatic_one_none(
+    client: Client, profiled: Document, path: Path, root: Path, fake: FakeAgents
+) -> None:
+    profiled.replace("y * 2", "y * 3")
+    profiled.save(reason=2)
+    settle(client, root)
+    # The watcher has seen it too, and has to hold its tongue.
+    settle(client, root)
+    assert len(fake.runs) == 1
+    profiled.replace("y * 3", "y * 4")
+    profiled.save()
+    until(client, lambda: len(fake.runs), lambda count: count == 2)
+    settle(client, root)
+    assert len(fake.runs) == 2
+
+
+def test_R10_a_checkout_runs_only_what_is_open_and_changed(client: Client, root: Path, fake: FakeAgents) -> None:
+    wanted = expected("R10")
+    script = str(case("R10") / "make_tree.py")
+    subprocess.run([sys.executable, script, "a"], cwd=root, check=True)
+    paths = {f"m{number:03}": root / f"repo/pkg{number:02}/m{number:03}.py" for number in (1, 2, 3)}
+    documents = {name: client.open(path) for name, path in paths.items()}
+    for path in paths.values():
+        assert lenses(client, path) == UNKNOWN
+    subprocess.run([sys.executable, script, "b"], cwd=root, check=True)
+    began_s = time.monotonic()
+    for name, document in documents.items():
+        take_over(document, paths[name].read_text())
+    until(
+        client,
+        lambda: [lenses(client, paths[name])[-1] for name in ("m001", "m003")],
+        lambda seen: seen == ["Re-profile"] * 2,
+    )
+    settle(client, root)
+    assert sorted(run["path"] for run in fake.runs) == sorted(str(paths[name]) for name in wanted["expect"]["runs"])
+    assert lenses(client, paths["m002"]) == UNKNOWN
+    assert time.monotonic() - began_s < wanted["expect"]["idleAgainWithinSeconds"]
+
+
+def test_W02_without_events_the_editor_is_enough(serve: Serve, root: Path, path: Path, fake: FakeAgents) -> None:
+    client = ready(serve([root], command=[sys.executable, "-c", DEAF]))
+    document = client.open(path, SOURCE)
+    document.save()
+    until_hints(client, path, NEW)
+    # A change on another host is shown by the editor, and told by it if it watches files.
+    text = SOURCE.replace("y * 2", "y * 3")
+    path.write_text(text)
+    os.utime(path, (time.time() + 3600,) * 2)
+    take_over(document, text)
+    settle(client, root)
+    assert len(fake.runs) == 1
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": 2}]})
+    until(client, lambda: len(fake.runs), lambda count: count == 2)
+    until_hints(client, path, NEW)
+    os.utime(path, (time.time() - 3600,) * 2)
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": 2}]})
+    settle(client, root)
+    append(document, "    # saved as always\n")
+    document.save()
+    settle(client, root)
+    assert len(fake.runs) == 2
+
+
+def test_the_editor_is_asked_to_tell_of_python_files(client: Client) -> None:
+    asked = [item for call in client.all("client/registerCapability") for item in call.params["registrations"]]
+    (found,) = (item for item in asked if item["method"] == "workspace/didChangeWatchedFiles")
+    assert found["registerOptions"] == {"watchers": [{"globPattern": "**/*.py"}]}
