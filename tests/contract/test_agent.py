@@ -373,6 +373,39 @@ def test_run_folders_are_removed_unless_they_are_kept(
 
 
 @pytest.mark.torch
+def test_the_run_folder_of_an_agent_that_was_killed_goes_with_the_next_run(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    mark = "from profile_neuron import profile_neuron\n@profile_neuron\n"
+    slow = write("slow.py", f"{mark}def f():\n    print('runs', flush=True)\n    import time\n    time.sleep(600)\n")
+    quick = write("model.py", f"{mark}def f(): ...\n")
+    runs = tmp_path / "cache" / "profile-neuron" / "runs"
+
+    async def until_it_runs(client: AgentClient, wanted: RunRequest) -> None:
+        async for message in client.run(wanted):
+            if isinstance(message, RunOutput) and "runs" in message.text:
+                return
+
+    async def conversation(client: AgentClient) -> None:
+        killed = await AgentClient.start(LocalHost(sys.executable))
+        busy = await AgentClient.start(LocalHost(sys.executable))
+        own, others, kept = request(slow), request(slow), replace(request(quick), keep=True)
+        await until_it_runs(killed, own)
+        await until_it_runs(busy, others)
+        killed._process.kill()
+        await killed.close()
+        assert sorted(folder.name for folder in runs.iterdir()) == sorted([own.run_id, others.run_id])
+        assert isinstance(await last(client, kept), RunDone)
+        assert isinstance(await last(client, request(quick)), RunDone)
+        assert sorted(folder.name for folder in runs.iterdir()) == sorted([others.run_id, kept.run_id])
+        await busy.close()
+        assert [folder.name for folder in runs.iterdir()] == [kept.run_id]
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 def test_a_report_waits_outside_of_any_project_and_ends_with_the_wire(write: Callable[..., Path]) -> None:
     path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")

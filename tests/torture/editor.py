@@ -42,7 +42,9 @@ TITLES = re.compile(
     )
 )
 # A hint: stale or shared, time, share, operators, and what it is compared with.
-_HINT = re.compile(r"(~|≈)?cpu [\d.]+ (?:ns|µs|ms|s)(?: · (?:<1|\d+) %)?(?: · (?:(\d+) ops?|shared))?(?: (?:[▲▼].*|new))?")
+_HINT = re.compile(
+    r"(~|≈)?cpu [\d.]+ (?:ns|µs|ms|s)(?: · (?:<1|\d+) %)?(?: · (?:(\d+) ops?|shared))?(?: (?:[▲▼].*|new))?"
+)
 _ENDED = re.compile(r"(\S+): (.+) \(\d+\.\d s\)")
 
 
@@ -233,9 +235,7 @@ class Editor:
             self._check_hints(sources, answer)
             found.update({hint["position"]["line"] + 1: label(hint) for hint in answer or []})
 
-        self.ask(
-            "textDocument/inlayHint", {**_about(file), "range": lsp_range((0, 0), (9999, 0))}, file, take
-        )
+        self.ask("textDocument/inlayHint", {**_about(file), "range": lsp_range((0, 0), (9999, 0))}, file, take)
         self.collect()
         return found
 
@@ -366,5 +366,3 @@ def settings_for(timeout_s: float, environment: str) -> dict[str, Any]:
         "hints": {"minShare": 0, "minTime": "1ns"},
         "run": {"timeout": timeout_s, "importTimeout": timeout_s, "env": {"TORTURE": environment}},
     }
-
-

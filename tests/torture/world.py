@@ -71,9 +71,7 @@ class World:
         for name in FILES:
             uses_helper = name == "beta"
             kinds = [HELPED, *GOOD] if uses_helper else list(GOOD)
-            slots = tuple(
-                Slot(f"{name}_{number}", rng.choice(kinds), rng.choice(CONSTANTS)) for number in range(SLOTS)
-            )
+            slots = tuple(Slot(f"{name}_{number}", rng.choice(kinds), rng.choice(CONSTANTS)) for number in range(SLOTS))
             source = Source(slots, uses_helper)
             files.append(File(name, folder / f"{name}.py", source, source, history=[source]))
         world = cls(folder, files, Helper(1))
