@@ -18,7 +18,9 @@ import pytest
 
 from profile_neuron.core.launch import isolated_command
 from profile_neuron.daemon.agent_client import AgentClient
+from profile_neuron.daemon.agents import Agents
 from profile_neuron.daemon.hosts import LocalHost, packages_folder
+from profile_neuron.daemon.interpreters import Place
 from profile_neuron.errors import AgentError, HostError
 from profile_neuron.folders import cache_folder
 from profile_neuron.wire.codec import Decoder, encode
@@ -403,6 +405,25 @@ def test_the_run_folder_of_an_agent_that_was_killed_goes_with_the_next_run(
         assert [folder.name for folder in runs.iterdir()] == [kept.run_id]
 
     run_with_agent(conversation)
+
+
+@pytest.mark.torch
+def test_an_agent_that_was_killed_between_two_runs_is_replaced_for_the_next_one(write: Callable[..., Path]) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    place = Place(str(path.parent), sys.executable, ())
+
+    async def talk() -> None:
+        agents = Agents()
+        killed = await agents.ready(place)
+        assert isinstance(await last(killed, request(path)), RunDone)
+        assert await agents.ready(place) is killed, "it stays for the next run"
+        killed._process.kill()
+        # Its end is known as soon as its pipe closes.
+        await killed._drain()
+        assert isinstance(await last(await agents.ready(place), request(path)), RunDone)
+        await agents.end_all()
+
+    asyncio.run(talk())
 
 
 @pytest.mark.torch

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from tests.lsp.client import Client, Document, LspError, ServerEnded, TimedOut, lsp_range, position_of
 from tests.lsp.screen import PREFIX
 from tests.torture import processes
-from tests.torture.sources import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tests.torture.counts import Counts
+    from tests.torture.sources import Source
     from tests.torture.world import File, World
 
 # Until an answer counts as none.
@@ -71,6 +71,8 @@ class Editor:
     home: Path
     settings: dict[str, Any]
     generation: int = 0
+    # An agent of the present server was killed.
+    is_agent_killed: bool = False
     # Runs of each function that ended, by its name.
     runs: Counter[str] = field(default_factory=Counter)
     _client: Client | None = None
@@ -98,7 +100,7 @@ class Editor:
             processes.MARK: self.mark,
         }
         self._client = Client.start([self.world.folder], settings=self.settings, env=env)
-        self._read = 0
+        self._read, self.is_agent_killed = 0, False
         self.counts.of["servers"] += 1
         for file in self.world.open_files:
             self.client.open(file.path, file.edited.text)
@@ -187,7 +189,8 @@ class Editor:
 
     def _take(self, asked: _Asked, timeout_s: float) -> None:
         response = self.client.response(asked.number, timeout_s)
-        self.counts.latencies.append(response.at_s - asked.sent_s)
+        kind = "commands" if asked.method == "workspace/executeCommand" else "requests"
+        self.counts.latencies[kind].append(response.at_s - asked.sent_s)
         try:
             value = response.value()
         except LspError as error:

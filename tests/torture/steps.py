@@ -7,17 +7,18 @@ on earlier steps only, so that a seed gives the same steps again; what the proce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
 
 from tests.torture import processes
 from tests.torture.editor import settings_for
-from tests.torture.world import WRITING_S
 from tests.torture.sources import BAD, CONSTANTS, FRESH, GOOD, HELPED, NO_TOP, TOPS, Helper
+from tests.torture.world import WRITING_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.torture.editor import Editor
     from tests.torture.processes import Role
     from tests.torture.sources import Slot, Source
@@ -216,7 +217,7 @@ def change_the_settings(editor: Editor, rng: Random) -> None:
     if rng.random() < 0.2:
         world.environment = rng.choice(ENVIRONMENTS)
         world.disturb()
-    editor.settings = {"profileNeuron": settings_for(TIMEOUT_S, world.environment)}["profileNeuron"]
+    editor.settings = settings_for(TIMEOUT_S, world.environment)
     if rng.random() < 0.5:
         editor.settings["diagnostics"] = {"severity": {"run-failed": rng.choice(["hint", "warning", "off"])}}
         editor.settings["hints"]["stale"] = rng.choice(["mark", "hide"])
@@ -278,14 +279,20 @@ def kill_server(editor: Editor, rng: Random) -> None:
         editor.world.disturb()
         editor.world.forget_since(time.monotonic() - WRITING_S)
         if rng.random() < 0.5:
-            look_for_what_is_left(editor, mark)
+            look_for_what_is_left(editor, mark, editor.is_agent_killed)
+        is_agent_killed = editor.is_agent_killed
         editor.start()
-        look_for_what_is_left(editor, mark)
+        look_for_what_is_left(editor, mark, is_agent_killed)
 
 
-def look_for_what_is_left(editor: Editor, mark: str) -> None:
+def look_for_what_is_left(editor: Editor, mark: str, is_agent_killed: bool) -> None:
+    """Of a server that has ended nothing may be left."""
     for process in processes.left(mark, LEFT_S):
-        editor.counts.fault(f"{process.role} {process.pid} is left of a killed server: {process.command}")
+        # What user code started is ended by its agent, and by nobody where that was killed.
+        if process.role == "other" and is_agent_killed:
+            editor.counts.of["processes of user code left by killed agents"] += 1
+        else:
+            editor.counts.fault(f"{process.role} {process.pid} is left of a server that ended: {process.command}")
         processes.kill(process.pid)
 
 
@@ -299,6 +306,7 @@ def kill_once_or_twice(editor: Editor, rng: Random, role: Role) -> None:
             pid = processes.find(editor.mark, role, START_S)
         if pid is not None and processes.kill(pid):
             editor.counts.of[f"kills of the {role}"] += 1
+            editor.is_agent_killed |= role == "agent"
         editor.world.disturb()
 
 

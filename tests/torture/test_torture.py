@@ -8,20 +8,18 @@ nothing is left.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.torture import processes
 from tests.torture.conftest import limit_s
 from tests.torture.counts import Counts
 from tests.torture.editor import Editor, operators_shown, settings_for, wrong_state
 from tests.torture.sources import FRESH
-from tests.torture.steps import ENVIRONMENTS, LEFT_S, TIMEOUT_S, look_for_what_is_left, plan, restore
+from tests.torture.steps import ENVIRONMENTS, TIMEOUT_S, begin_runs_of, look_for_what_is_left, plan, restore
 from tests.torture.world import World
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ def end(editor: Editor) -> None:
     if counts.of["zombies"]:
         counts.fault(f"{counts.of['zombies']} processes have ended and nobody waited for them")
     editor.stop()
-    look_for_what_is_left(editor, f"{editor.home}:")
+    look_for_what_is_left(editor, f"{editor.home}:", editor.is_agent_killed)
     check_nothing_is_left(editor)
 
 
@@ -161,7 +159,9 @@ def check_results_come_back(editor: Editor) -> None:
 
 
 def check_folders(editor: Editor) -> None:
-    """No run folder stays, once no run is on."""
+    """No run folder stays once no run is on; those of killed agents go with the next run."""
+    begin_runs_of(editor, editor.world.files[0])
+    editor.calm()
     runs = editor.home / "cache" / "profile-neuron" / "runs"
     folders = sorted(path.name for path in runs.iterdir()) if runs.exists() else []
     editor.counts.of["run folders left"] = len(folders)
