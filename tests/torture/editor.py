@@ -162,6 +162,7 @@ class Editor:
         """Save by hand."""
         self.document(file).save()
         file.saved, file.is_undisturbed = file.edited, True
+        self.world.written.update(file.saved.slots)
 
     # Requests.
 
@@ -293,11 +294,23 @@ class Editor:
         for title in titles:
             if not TITLES.fullmatch(title):
                 self.counts.fault(f"a lens says {title!r}")
-        lines = [lens["range"]["start"]["line"] + 1 for lens in answer or []]
+        wrong = [self._wrong_lenses(source, answer or []) for source in sources]
+        if all(wrong):
+            self.counts.fault(f"{'; '.join(wrong[-1])} in\n{sources[-1].text}")
+
+    def _wrong_lenses(self, source: Source, answer: list[dict[str, Any]]) -> list[str]:
+        """What is wrong with lenses if they are of this text."""
+        slots = {source.places()[slot.name].decorator: slot for slot in source.slots}
+        wrong = []
+        lines = [lens["range"]["start"]["line"] + 1 for lens in answer]
         if any(lines.count(line) > 3 for line in lines):
-            self.counts.fault(f"more than three lenses on a line: {titles}")
-        if not any(set(lines) <= {place.decorator for place in source.places().values()} for source in sources):
-            self.counts.fault(f"lenses on lines {sorted(set(lines))}, which are no decorator's:\n{sources[-1].text}")
+            wrong.append("more than three lenses are on a line")
+        for line, lens in zip(lines, answer, strict=True):
+            if line not in slots:
+                wrong.append(f"line {line} has a lens and is no decorator's")
+            elif lens["command"]["title"] == "Re-profile" and slots[line] not in self.world.written:
+                wrong.append(f"{slots[line].name} has a result of a text that was never on disk")
+        return wrong
 
     def _check_hints(self, sources: Sequence[Source], answer: Any) -> None:
         wrong = [_wrong_hints(source, answer or []) for source in sources]

@@ -153,6 +153,7 @@ def change_on_disk(editor: Editor, rng: Random) -> None:
     file.path.write_text(source.text)
     editor.edit(file, source)
     file.saved, file.is_undisturbed = source, False
+    editor.world.written.update(source.slots)
 
 
 def rename(editor: Editor, rng: Random) -> None:

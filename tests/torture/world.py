@@ -63,6 +63,8 @@ class World:
     helper: Helper
     # A variable that runs get, on which their results depend.
     environment: str = ""
+    # Every text that a function had on disk: only of these there can be results.
+    written: set[Slot] = field(default_factory=set)
 
     @classmethod
     def begin(cls, folder: Path, rng: Random) -> World:
@@ -77,6 +79,7 @@ class World:
         world = cls(folder, files, Helper(1))
         for file in files:
             file.path.write_text(file.saved.text)
+            world.written.update(file.saved.slots)
         world.helper_path.write_text(world.helper.text)
         return world
 
