@@ -39,6 +39,10 @@ CASES = DATA / "cases"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what tests/data/golden is compared with anew")
+    parser.addoption("--torture-steps", type=int, default=2000, help="how many steps the torture test does")
+    parser.addoption(
+        "--torture-seed", type=int, default=secrets.randbelow(2**32), help="the order of its steps; it prints the seed"
+    )
 
 
 def case(name: str) -> Path:

@@ -18,7 +18,9 @@ import pytest
 
 from profile_neuron.core.launch import isolated_command
 from profile_neuron.daemon.agent_client import AgentClient
+from profile_neuron.daemon.agents import Agents
 from profile_neuron.daemon.hosts import LocalHost, packages_folder
+from profile_neuron.daemon.interpreters import Place
 from profile_neuron.errors import AgentError, HostError
 from profile_neuron.folders import cache_folder
 from profile_neuron.wire.codec import Decoder, encode
@@ -370,6 +372,58 @@ def test_run_folders_are_removed_unless_they_are_kept(
         assert files == ["lines.json", "operators.json", "run.json", "trace.json"], "all that report needs"
 
     run_with_agent(conversation)
+
+
+@pytest.mark.torch
+def test_the_run_folder_of_an_agent_that_was_killed_goes_with_the_next_run(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    mark = "from profile_neuron import profile_neuron\n@profile_neuron\n"
+    slow = write("slow.py", f"{mark}def f():\n    print('runs', flush=True)\n    import time\n    time.sleep(600)\n")
+    quick = write("model.py", f"{mark}def f(): ...\n")
+    runs = tmp_path / "cache" / "profile-neuron" / "runs"
+
+    async def until_it_runs(client: AgentClient, wanted: RunRequest) -> None:
+        async for message in client.run(wanted):
+            if isinstance(message, RunOutput) and "runs" in message.text:
+                return
+
+    async def conversation(client: AgentClient) -> None:
+        killed = await AgentClient.start(LocalHost(sys.executable))
+        busy = await AgentClient.start(LocalHost(sys.executable))
+        own, others, kept = request(slow), request(slow), replace(request(quick), keep=True)
+        await until_it_runs(killed, own)
+        await until_it_runs(busy, others)
+        killed._process.kill()
+        await killed.close()
+        assert sorted(folder.name for folder in runs.iterdir()) == sorted([own.run_id, others.run_id])
+        assert isinstance(await last(client, kept), RunDone)
+        assert isinstance(await last(client, request(quick)), RunDone)
+        assert sorted(folder.name for folder in runs.iterdir()) == sorted([others.run_id, kept.run_id])
+        await busy.close()
+        assert [folder.name for folder in runs.iterdir()] == [kept.run_id]
+
+    run_with_agent(conversation)
+
+
+@pytest.mark.torch
+def test_an_agent_that_was_killed_between_two_runs_is_replaced_for_the_next_one(write: Callable[..., Path]) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    place = Place(str(path.parent), sys.executable, ())
+
+    async def talk() -> None:
+        agents = Agents()
+        killed = await agents.ready(place)
+        assert isinstance(await last(killed, request(path)), RunDone)
+        assert await agents.ready(place) is killed, "it stays for the next run"
+        killed._process.kill()
+        # Its end is known as soon as its pipe closes.
+        await killed._drain()
+        assert isinstance(await last(await agents.ready(place), request(path)), RunDone)
+        await agents.end_all()
+
+    asyncio.run(talk())
 
 
 @pytest.mark.torch

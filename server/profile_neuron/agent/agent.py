@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import profile_neuron
 from profile_neuron.agent.child import Child
 from profile_neuron.agent.orphans import end_orphans
-from profile_neuron.agent.runs import make_run_folder, remove_run_folder
+from profile_neuron.agent.runs import RunFolder
 from profile_neuron.core.launch import isolated_command
 from profile_neuron.core.model import Failure
 from profile_neuron.errors import HostError, ProfileNeuronError, WireError
@@ -101,17 +101,17 @@ class Agent:
             await self._end_reporter()
 
     async def _run(self, request: RunRequest) -> None:
-        folder: Path | None = None
+        folder: RunFolder | None = None
         # A capture of which the report made nothing stays, so that it can be reported on again.
         keep = False
         try:
-            folder = make_run_folder(request.run_id)
-            answer = await self._capture(replace(request, run_folder=str(folder)))
+            folder = RunFolder(request.run_id)
+            answer = await self._capture(replace(request, run_folder=str(folder.path)))
             if isinstance(answer, RunFailed) and answer.again and not self._cancelled:
                 # Registrations and the like work once per process; the worker that had them has been ended.
-                answer = await self._capture(replace(request, run_folder=str(folder)))
+                answer = await self._capture(replace(request, run_folder=str(folder.path)))
             if isinstance(answer, Captured):
-                answer = await self._report(request, folder)
+                answer = await self._report(request, folder.path)
                 keep = request.keep or isinstance(answer, RunFailed)
         except (ProfileNeuronError, OSError) as error:
             answer = _failed(request, str(error))
@@ -119,8 +119,10 @@ class Agent:
             log.exception("run %s", request.run_id)
             answer = _failed(request, f"the agent failed ({error}); its log has the traceback, profile again")
         finally:
-            if folder is not None and (self._cancelled or not keep):
-                remove_run_folder(folder)
+            if folder is not None and keep and not self._cancelled:
+                folder.keep()
+            elif folder is not None:
+                folder.remove()
         if self._cancelled:
             answer = RunFailed(request.run_id, "cancelled", Failure("cancelled"))
         self._send(answer)

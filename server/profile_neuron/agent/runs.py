@@ -1,7 +1,9 @@
-"""Makes run folders, private to the user and outside of any project, and removes them."""
+"""Run folders: made private to the user and outside of any project, and removed, also for agents that were killed."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -10,14 +12,48 @@ from profile_neuron.folders import cache_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-def make_run_folder(run_id: str) -> Path:
-    """A new, empty folder that only the user can enter. Raises OSError where it cannot be made."""
-    folder = cache_folder("runs") / run_id
-    folder.mkdir(mode=0o700)
-    return folder
+# In the folder of a run that is on, and locked by its agent; the lock ends with the agent, however that ends.
+_OWNED = "owned"
 
 
-def remove_run_folder(folder: Path) -> None:
-    """Remove a run folder with all it holds; one that is gone already is no error."""
-    shutil.rmtree(folder, ignore_errors=True)
+class RunFolder:
+    """The folder of one run that is on: remove or keep it when the run is over."""
+
+    def __init__(self, run_id: str) -> None:
+        """A new, empty folder that only the user can enter. Raises OSError where it cannot be made."""
+        runs = cache_folder("runs")
+        _remove_abandoned(runs)
+        self.path = runs / run_id
+        self.path.mkdir(mode=0o700)
+        unlocked = self.path / f"{_OWNED}.new"
+        self._lock = os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Under its name it is never seen without the lock.
+        unlocked.rename(self.path / _OWNED)
+
+    def remove(self) -> None:
+        """Remove it with all it holds; one that is gone already is no error."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+    def keep(self) -> None:
+        """Leave it to whoever wants to look at it."""
+        (self.path / _OWNED).unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def _remove_abandoned(runs: Path) -> None:
+    """Remove the folders of agents that were killed during a run; what was kept stays."""
+    for owned in runs.glob(f"*/{_OWNED}"):
+        try:
+            lock = os.open(owned, os.O_WRONLY)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(owned.parent, ignore_errors=True)
+        except OSError:
+            # Its agent lives, or another one removes it already.
+            continue
+        finally:
+            os.close(lock)

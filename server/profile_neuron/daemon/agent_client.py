@@ -80,6 +80,11 @@ class AgentClient:
             raise
         return client
 
+    @property
+    def is_gone(self) -> bool:
+        """The agent has ended by itself, and all that it sent was read."""
+        return self._stdout.at_eof()
+
     async def run(self, request: RunRequest) -> AsyncIterator[Message]:
         """Messages of one run; the last is RunDone or RunFailed."""
         await self._send(request)

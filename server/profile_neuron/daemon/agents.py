@@ -26,6 +26,10 @@ class Agents:
         """The agent for a place. Raises HostError or AgentError where none comes up."""
         async with self._lock:
             client = self._clients.get(place)
+            if client is not None and client.is_gone:
+                # Killed since its last run, of which the next one need not know.
+                await self.end([place])
+                client = None
             if client is None:
                 # A worker holds much memory, so one whose settings were replaced does not stay.
                 await self.end([other for other in self._clients if other.root == place.root])
