@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from profile_neuron.core import units
+from profile_neuron.core.compare import whole_ns
 from profile_neuron.core.model import NO_OPERATORS
-from profile_neuron.core.render import age, operator_count, total_text, whole_ns
+from profile_neuron.core.render import age, operator_count, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from profile_neuron.core import units
+from profile_neuron.core.compare import whole_ns
 from profile_neuron.core.model import NO_OPERATORS
 
 if TYPE_CHECKING:
@@ -107,12 +108,6 @@ def total_text(result: Result) -> str:
     if NO_OPERATORS in result.costs.warnings:
         return NO_OPERATORS
     return _with_device(result, units.duration(whole_ns(result)))
-
-
-def whole_ns(result: Result) -> int:
-    """What the lines of a function and the rest of it add up to."""
-    costs = result.costs
-    return (costs.device_ns if costs.device_ns is not None else costs.host_ns) or 0
 
 
 def age(seconds: float) -> str:

@@ -22,10 +22,11 @@ from profile_neuron.errors import StoreError
 from profile_neuron.folders import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from profile_neuron.core.model import LineCosts
     from profile_neuron.core.outline import FunctionOutline, Outline
+    from profile_neuron.core.statements import Statement
     from profile_neuron.daemon.scheduler import FunctionId
     from profile_neuron.daemon.settings import Settings
 
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_AGE_S = 90 * 86400.0
+_TEXT_WIDTH = 80
 
 
 def result_of(
@@ -64,6 +66,8 @@ def result_of(
         functions=outline.dependencies(function, reached),
         modules=costs.modules,
         statements=tuple(statement.digest for statement in function.statements),
+        blocks=tuple(f"{statement.depth} {statement.block}" for statement in function.statements),
+        texts=tuple(_beginning(statement, function.offset, outline.lines) for statement in function.statements),
         rows=row_costs(target, function),
         costs=target,
         device_kind=costs.device_kind,
@@ -72,7 +76,15 @@ def result_of(
         warmup=costs.warmup,
         inputs=costs.inputs,
         toolchain=costs.toolchain,
+        loading=costs.loading,
+        signature=costs.signature,
     )
+
+
+def _beginning(statement: Statement, offset: int, lines: Sequence[str]) -> str:
+    """The first line of a statement, for a reader."""
+    text = " ".join(lines[statement.line + offset - 1].split())
+    return text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1].rstrip()}…"
 
 
 class Results:
