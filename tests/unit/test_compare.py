@@ -441,7 +441,8 @@ class TestLineage:
         self, found: dict[tuple[str, int], list[Result]], name: str, body: str, *there: str
     ) -> list[tuple[str, float]]:
         body_digest = result(text(body, name), name).body
-        items = lineage((name, 0), body_digest, found, lambda other: other[0] in (name, *there))
+        gone = {other: items for other, items in found.items() if other[0] not in (name, *there)}
+        items = lineage(found.get((name, 0), ()), body_digest, gone)
         return [(item.qualname, item.finished_s) for item in items]
 
     def test_a_function_that_was_renamed_and_run_since_keeps_what_was_before(self) -> None:

@@ -29,7 +29,7 @@ from profile_neuron.core.anchor import match
 from profile_neuron.core.model import NO_OPERATORS, Change, Comparison, RemovedRow, RowChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from profile_neuron.core.model import BaselineChoice, Result, ShownRow
 
@@ -65,29 +65,24 @@ def comparison(
     return compare(result, baseline, rows, choice, *repeats)
 
 
-def lineage(
-    function: tuple[str, int],
-    body: str,
-    results: Mapping[tuple[str, int], Sequence[Result]],
-    is_there: Callable[[tuple[str, int]], bool],
-) -> list[Result]:
+def lineage(own: Iterable[Result], body: str, gone: Mapping[tuple[str, int], Sequence[Result]]) -> list[Result]:
     """Results of a function under its name and under earlier ones, newest first.
 
-    function: qualified name and occurrence, as the keys of results, which are newest first. body: of its statements.
-    An earlier name is one that is no longer there, whose last results are from before those under the later name,
-    and had statements that the later one had too.
+    own: under its name, newest first. body: of its statements. gone: under names that are no longer there, of each
+    newest first. An earlier name is one of these whose results are all from before those under the later name, and
+    some of which had the same statements as one of those.
     """
-    found = list(results.get(function, ()))
+    found = list(own)
     bodies = {body, *(item.body for item in found)}
     since_s = min((item.finished_s for item in found), default=math.inf)
-    gone = {name: items for name, items in results.items() if name != function and items and not is_there(name)}
+    left = dict(gone)
     while earlier := [
         name
-        for name, items in gone.items()
+        for name, items in left.items()
         if items[0].finished_s <= since_s and any(item.body in bodies for item in items)
     ]:
-        newest = max(earlier, key=lambda name: gone[name][0].finished_s)
-        items = gone.pop(newest)
+        newest = max(earlier, key=lambda name: left[name][0].finished_s)
+        items = left.pop(newest)
         found += items
         bodies |= {item.body for item in items}
         since_s = items[-1].finished_s

@@ -52,7 +52,7 @@ from profile_neuron.folders import cache_folder, state_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from profile_neuron.core.model import FunctionView, ShownState, State, Toolchain
+    from profile_neuron.core.model import FunctionView, Result, ShownState, State, Toolchain
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.runs import Runs
     from profile_neuron.errors import SourceError
@@ -307,6 +307,33 @@ class Daemon:
         self._start(self._results.remove(path, file.root, self.settings_of(file.root)), f"clear {path}")
         self._repaint(urgent=True)
 
+    def pin(self, function: FunctionId) -> None:
+        """Make today's result of a function the one that later ones are compared with."""
+        file = self._files.get(function.path)
+        result = file.todays_result(function) if file is not None else None
+        if file is None or result is None:
+            self._editor.warn(f"{function.qualname} has no result of today's code to pin; profile it first")
+        else:
+            self._keep_pins(file, result, file.pin(function, result))
+
+    def unpin(self, function: FunctionId) -> None:
+        """Compare the results of a function with no pinned one any more."""
+        file = self._files.get(function.path)
+        unpinned = file.pin(function, None) if file is not None else ()
+        if file is None or not unpinned:
+            self._editor.warn(f"no result of {function.qualname} is pinned")
+        else:
+            self._keep_pins(file, None, unpinned)
+
+    def _keep_pins(self, file: OpenFile, pinned: Result | None, unpinned: Iterable[Result]) -> None:
+        async def keep() -> None:
+            await self._results.pin(file.path, file.root, self.settings_of(file.root), pinned, unpinned)
+            # What was being read meanwhile is from before.
+            await self._load(file.path)
+
+        self._start(keep(), f"pin a result of {file.path}")
+        self._repaint(urgent=True)
+
     def toggle(self) -> None:
         """Hide or show all hints and lenses."""
         self.is_hidden = not self.is_hidden
@@ -361,7 +388,7 @@ class Daemon:
         if not self.settings_of(file.root).enable:
             return ()
         state: ShownState | None = None if self._permission.granted(file.root) else "untrusted"
-        return file.views(self.epoch, self._activity, state)
+        return file.views(self.epoch, self._activity, state, self.settings_of(file.root).baseline)
 
     # How it ends.
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.statements import Statement
     from profile_neuron.daemon.scheduler import FunctionId
     from profile_neuron.daemon.settings import Settings
+    from profile_neuron.daemon.store import RowIdentity
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Results:
     async def load(self, path: str, root: str, settings: Settings, known: Iterable[Result] = ()) -> tuple[Result, ...]:
         """Results of a file, newest first; those that are known already are not made anew."""
         store = self._store(root, settings)
-        by_row = {(item.qualname, item.occurrence, item.key, item.finished_s): item for item in known}
+        by_row = {_identity(item): item for item in known}
 
         def work() -> tuple[Result, ...]:
             # In the store's thread: a thousand results take a while to be read.
@@ -112,9 +113,20 @@ class Results:
         """Keep a result."""
         store = self._store(root, settings)
 
+        await self._call(lambda: store.add(_row(result)))
+
+    async def pin(
+        self, path: str, root: str, settings: Settings, pinned: Result | None, unpinned: Iterable[Result]
+    ) -> None:
+        """Keep which result of a function the person pinned, and which ones no longer."""
+        store = self._store(root, settings)
+        identities = [_identity(item) for item in unpinned]
+
         def work() -> None:
-            body = json.dumps(to_plain(result)).encode("ascii")
-            store.add(Row(result.path, result.qualname, result.occurrence, result.key, result.finished_s, body))
+            is_there = store.pin(path, None if pinned is None else _identity(pinned), identities)
+            if pinned is not None and not is_there:
+                # It went with others that were too many, but is still shown.
+                store.add(replace(_row(pinned), is_pinned=True))
 
         await self._call(work)
 
@@ -169,24 +181,36 @@ class Results:
             self._complain(text)
 
 
-def _result(row: Row, known: Mapping[tuple[str, int, str, float], Result]) -> Result | None:
-    found = known.get((row.qualname, row.occurrence, row.key, row.finished_s))
+def _row(result: Result) -> Row:
+    body = json.dumps(to_plain(result)).encode("ascii")
+    return Row(result.path, *_identity(result), body, result.is_pinned)
+
+
+def _identity(result: Result) -> RowIdentity:
+    return (result.qualname, result.occurrence, result.key, result.finished_s)
+
+
+def _result(row: Row, known: Mapping[RowIdentity, Result]) -> Result | None:
+    found = known.get(row.identity)
     if found is not None:
-        return found
+        return found if found.is_pinned == row.is_pinned else replace(found, is_pinned=row.is_pinned)
     try:
-        # The file may have had another name when it was run.
-        return replace(from_plain(Result, json.loads(row.body)), path=row.path)
+        # The file may have had another name when it was run, and what is pinned the row alone knows.
+        return replace(from_plain(Result, json.loads(row.body)), path=row.path, is_pinned=row.is_pinned)
     except (ValueError, TypeError, RecursionError) as error:
         log.info("a stored result of %s is of another version and left out: %s", row.path, error)
         return None
 
 
 def limited(results: Iterable[Result]) -> tuple[Result, ...]:
-    """As many as the store keeps of each key and of each function, the first ones."""
+    """As many as the store keeps of each key and of each function, the first ones, and all that are pinned."""
     of_key: Counter[tuple[str, int, str]] = Counter()
     of_function: Counter[tuple[str, int]] = Counter()
     kept = []
     for result in results:
+        if result.is_pinned:
+            kept.append(result)
+            continue
         function = (result.qualname, result.occurrence)
         key = (*function, result.key)
         of_key[key] += 1
