@@ -159,7 +159,7 @@ class Results:
                 folder = given / name
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            self._say_once(f"the folder for results cannot be used ({error}); results last until the server ends")
+            self._say_once(f"the folder for results cannot be used ({error}), so none are kept there")
             folder = Path(os.devnull)
         known = self._stores.get((str(folder), settings.store_max_bytes))
         if known is None:
