@@ -75,18 +75,21 @@ class Rule:
     """A part of what decides whether a difference is told."""
 
     name: str
-    without_spread: bool = False
+    # By what the deviations between the calls are multiplied; None for the root of their number, as of an average.
+    spread: float | None = 1.0
     without_drift: bool = False
     # How many results of each of the two are known.
     known: int = 1
 
 
 RULES = (
-    Rule("3 % and 5 µs alone", without_spread=True, without_drift=True),
+    Rule("3 % and 5 µs alone", spread=0.0, without_drift=True),
+    Rule("and twice the spread of the average", spread=None, without_drift=True),
     Rule("and twice the spread", without_drift=True),
     Rule("and three runs of either known", without_drift=True, known=3),
     Rule("and the drift, three runs", known=3),
     Rule("spread and drift, one run of either"),
+    Rule("spread of the average and drift", spread=None),
 )
 
 
@@ -159,7 +162,9 @@ def print_kind(kind: str, plain: Sequence[Result], slower: Sequence[Result]) -> 
     """What would have been told of one function."""
     totals = sorted(item.costs.host_ns or 0 for item in plain)
     middle = len(totals) // 2
+    spreads = sorted((item.costs.spread_ns or 0) / (item.costs.host_ns or 1) for item in plain)
     print(f"\n{kind}: total {totals[0] / 1000:.0f} – {totals[middle] / 1000:.0f} – {totals[-1] / 1000:.0f} µs")
+    print(f"  spread of the total between calls: {100 * spreads[middle]:.0f} %, median of the runs")
     print(f"  {'':<38}{'equal, next run':>24}{'equal, far apart':>24}{'1.5 × slower line':>26}")
     print(f"  {'':<38}{'lines  total   none':>24}{'lines  total   none':>24}{'found  other lines':>26}")
     count = len(plain)
@@ -189,10 +194,14 @@ def told(rule: Rule, before: Sequence[Result], first: int, after: Sequence[Resul
 
 
 def changed(rule: Rule, result: Result) -> Result:
-    if not rule.without_spread:
-        return result
-    rows = tuple(replace(row, spread_ns=0, most_spread_ns=0) for row in result.rows)
-    return replace(result, rows=rows, costs=replace(result.costs, spread_ns=0))
+    """A result with the deviations that a rule looks at."""
+    factor = result.repeats**-0.5 if rule.spread is None else rule.spread
+
+    def part(spread_ns: int | None) -> int | None:
+        return None if spread_ns is None else round(spread_ns * factor)
+
+    rows = tuple(replace(row, most_spread_ns=part(row.most_spread_ns)) for row in result.rows)
+    return replace(result, rows=rows, costs=replace(result.costs, spread_ns=part(result.costs.spread_ns)))
 
 
 def function_of(result: Result) -> FunctionOutline:
