@@ -455,6 +455,13 @@ class TestComparison:
         assert self.deltas(editor) == []
         assert editor.views()["f"].comparison is None
 
+    def test_a_text_that_does_not_parse_keeps_what_is_not_edited(self) -> None:
+        editor = Editor(TEXT, *self.results())
+        editor.views()
+        assert self.deltas(editor.edit("return x - 1", "return x -")) == [(7, "▲29 %")]
+        editor.edit("a = x + 1", "a = x +")
+        assert editor.views()["f"].comparison is None
+
     def test_lines_that_were_joined_are_beside_their_sum(self) -> None:
         editor = Editor(TEXT, *self.results()).edit("a = x + 1\n    b = helper(a)", "a = x + 1; b = helper(a)")
         assert self.deltas(editor) == [(7, "▲13 %")]

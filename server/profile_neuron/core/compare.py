@@ -134,29 +134,29 @@ def compare(
     earlier = _Figures(baseline)
     later_ones, earlier_ones = ([_Figures(item) for item in same] for same in (same_as_result, same_as_baseline))
     drift = _drift(result, earlier, places)
-    found = {}
-    for row in rows:
-        if row.shared:
-            continue
+
+    def change_of(row: ShownRow) -> RowChange | None:
         now = _statements(row.cost.start, row.cost.stop)
         then = [places.before(index) for index in now]
-        if None in then:
-            found[row.cost.start] = RowChange(row.cost.start, None)
-            continue
         before = [index for index in then if index is not None]
+        if len(before) < len(then):
+            return RowChange(row.cost.start, None)
         figure = earlier.of(before)
-        if figure is not None:
-            repeats = max(
-                _difference(item.total_ns(now) for item in later_ones),
-                _difference(item.total_ns(before) for item in earlier_ones),
-            )
-            noise = _noise(*figure, row.cost.most_spread_ns, repeats, drift)
-            was = " ".join(baseline.texts[places.edited[index]] for index in now if index in places.edited)
-            found[row.cost.start] = RowChange(row.cost.start, Change(figure[0], row.cost.total_ns, noise), was)
-    repeats = max(_difference([whole_ns(item) for item in same]) for same in (same_as_result, same_as_baseline))
+        if figure is None:
+            return None
+        repeats = max(
+            _difference(item.total_ns(now) for item in later_ones),
+            _difference(item.total_ns(before) for item in earlier_ones),
+        )
+        change = Change(figure[0], row.cost.total_ns, _noise(*figure, row.cost.most_spread_ns, repeats, drift))
+        was = " ".join(baseline.texts[places.edited[index]] for index in now if index in places.edited)
+        return RowChange(row.cost.start, change, was)
+
+    found = [change for row in rows if not row.shared and (change := change_of(row)) is not None]
+    repeats = max(_difference(whole_ns(item) for item in same) for same in (same_as_result, same_as_baseline))
     noise = _noise(whole_ns(baseline), baseline.costs.spread_ns, result.costs.spread_ns, repeats, drift)
     total = Change(whole_ns(baseline), whole_ns(result), noise)
-    in_order = tuple(change for _, change in sorted(found.items()))
+    in_order = tuple(sorted(found, key=attrgetter("start")))
     return Comparison(choice, baseline, "", total, in_order, tuple(_removed(baseline, places)))
 
 

@@ -380,6 +380,7 @@ def _moved(view: FunctionView, places: Mapping[int, int], edited: Sequence[str])
         is_current=view.is_current and not is_edited,
         reasons=view.reasons or tuple(reasons),
         rows=tuple(moved_row for row in view.rows if (moved_row := _moved_row(row, moved)) is not None),
+        comparison=None if is_edited else view.comparison,
     )
 
 
