@@ -12,7 +12,7 @@ import secrets
 import stat
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Sequence
 
-    from profile_neuron.core.model import DeviceKind, FunctionSpec, LineCosts
+    from profile_neuron.core.model import DeviceKind, FunctionSpec, FunctionView, LineCosts
     from profile_neuron.daemon.agent_client import AgentClient
+    from profile_neuron.daemon.history import History
     from profile_neuron.terminal import Terminal
     from profile_neuron.wire.messages import Environment, RunFailed, RunRequest
 
@@ -110,6 +111,7 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "  profile-neuron run samples/rms_norm.py\n"
         "  profile-neuron run samples/rms_norm.py::naive --ops --repeats 20\n"
         "  profile-neuron run a.py b.py::Block.forward --json\n"
+        "  profile-neuron run model.py --compare        did the last edit help?\n"
         "  profile-neuron run model.py --keep           then: profile-neuron report FOLDER\n"
         "\n"
         "exit code: 0; 1 if a function failed, has no inputs, or its file does not parse; 2 for wrong usage or\n"
@@ -123,6 +125,9 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--device", choices=("auto", "cpu"), default="auto", help="what is measured (default: auto; so far the CPU)"
     )
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
+    run.add_argument(
+        "--compare", action="store_true", help="also print what became of each time since the last run of other code"
+    )
     run.add_argument("--keep", action="store_true", help="keep the run folders and print where they are")
     run.add_argument(
         "--python",
@@ -208,6 +213,9 @@ class _Asked:
     path: Path
     sha256: str
     spec: FunctionSpec
+    # The file as it is to be run, and its package.
+    text: str
+    package: str
 
     @property
     def place(self) -> str:
@@ -327,6 +335,8 @@ class _Outcome:
     costs: LineCosts | None
     failed: RunFailed | None
     run_folder: str
+    # The result beside an earlier one; None where there is no result, or nobody asked for it.
+    compared: FunctionView | None = None
 
 
 def _resolve(target: str, modules: tuple[str, ...]) -> list[_Asked]:
@@ -347,8 +357,10 @@ def _resolve(target: str, modules: tuple[str, ...]) -> list[_Asked]:
         raise _TargetError(f"{name}: no such file", EXIT_USAGE) from error
     except OSError as error:
         raise _TargetError(f"{name} cannot be read: {error.strerror}", EXIT_USAGE) from error
+    package = module_place(path, os.path.exists).package
     try:
-        specs = discover(decode(source), modules, module_place(path, os.path.exists).package)
+        text = decode(source)
+        specs = discover(text, modules, package)
     except SourceError as error:
         raise _TargetError(f"{name} does not parse: {error}", EXIT_FAILED) from error
     if not specs:
@@ -365,7 +377,7 @@ def _resolve(target: str, modules: tuple[str, ...]) -> list[_Asked]:
             raise _TargetError(f"{name} has no function {qualname} marked @profile_neuron; {known}", EXIT_USAGE)
         specs = found
     digest = hashlib.sha256(source).hexdigest()
-    return [_Asked(path, digest, spec) for spec in specs]
+    return [_Asked(path, digest, spec, text, package) for spec in specs]
 
 
 def _listing(specs: Sequence[FunctionSpec]) -> str:
@@ -375,9 +387,11 @@ def _listing(specs: Sequence[FunctionSpec]) -> str:
 
 async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], terminal: Terminal) -> int:
     from profile_neuron.daemon.agent_client import AgentClient
+    from profile_neuron.daemon.history import History
     from profile_neuron.daemon.hosts import LocalHost
     from profile_neuron.wire.messages import RunFailed
 
+    history = History(terminal.error)
     host = LocalHost(arguments.python)
     client = await AgentClient.start(host)
     outcomes = []
@@ -385,7 +399,7 @@ async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], termi
     try:
         for item in asked:
             try:
-                outcome = await _run_one(client, item, arguments, terminal)
+                outcome = await _run_one(client, item, arguments, terminal, history)
             except AgentError as error:
                 # What was measured before stays, and the rest is run by a new agent.
                 outcome = _Outcome(item, None, RunFailed("", "failed", Failure(str(error))), "")
@@ -396,13 +410,16 @@ async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], termi
                 _show(outcome, places, arguments, terminal)
     finally:
         await client.close()
+        await history.close()
     if arguments.json:
         _print_document(outcomes)
     good = all(outcome.costs is not None and outcome.costs.functions[0].state == "fresh" for outcome in outcomes)
     return EXIT_OK if good else EXIT_FAILED
 
 
-async def _run_one(client: AgentClient, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal) -> _Outcome:
+async def _run_one(
+    client: AgentClient, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal, history: History
+) -> _Outcome:
     from profile_neuron.terminal import Progress
     from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
 
@@ -426,6 +443,10 @@ async def _run_one(client: AgentClient, asked: _Asked, arguments: argparse.Names
     if printed > _OUTPUT_LINES:
         terminal.user_output(asked.spec.qualname, [f"… and {printed - _OUTPUT_LINES} more lines"])
     assert outcome is not None, "a run always ends with its result or its failure"
+    if outcome.costs is not None and outcome.costs.functions[0].state == "fresh":
+        compared = await history.add(request, asked.text, asked.package, outcome.costs)
+        if arguments.compare:
+            return replace(outcome, compared=compared)
     return outcome
 
 
@@ -456,7 +477,7 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
 
 def _show(outcome: _Outcome, places: set[tuple[str, int]], arguments: argparse.Namespace, terminal: Terminal) -> None:
     if outcome.costs is not None:
-        terminal.result(outcome.costs, arguments.ops, places)
+        terminal.result(outcome.costs, arguments.ops, places, outcome.compared)
     elif outcome.failed is not None and outcome.asked is not None:
         failed = outcome.failed
         terminal.failure(outcome.asked.spec.qualname, outcome.asked.place, failed.state, failed.failure)
@@ -474,7 +495,7 @@ def _print_document(outcomes: Sequence[_Outcome]) -> None:
     for outcome in outcomes:
         if outcome.costs is not None:
             device_kind, device_name = outcome.costs.device_kind, outcome.costs.device_name
-            functions += document.run_functions(outcome.costs, outcome.run_folder)
+            functions += document.run_functions(outcome.costs, outcome.run_folder, outcome.compared)
         elif outcome.failed is not None and outcome.asked is not None:
             asked, failed = outcome.asked, outcome.failed
             functions.append(document.failed_function(str(asked.path), asked.spec, failed.state, failed.failure))

@@ -16,18 +16,20 @@ from rich.table import Table
 from rich.text import Text
 
 from profile_neuron.core import units
+from profile_neuron.core.hover import Now, comparison_text
 from profile_neuron.core.model import NO_OPERATORS
+from profile_neuron.core.render import row_delta
 from profile_neuron.core.text import split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from rich.status import Status
 
-    from profile_neuron.core.model import Failure, Frame, FunctionCosts, LineCost, LineCosts, State
+    from profile_neuron.core.model import Failure, Frame, FunctionCosts, FunctionView, LineCost, LineCosts, State
 
-# Columns before the source: line, time, share, spread, operators.
-_WIDTHS = (6, 10, 7, 8, 6)
+# Columns before the source: line, time, share, spread, operators, and where results are compared the difference.
+_WIDTHS = (6, 10, 7, 8, 6, 9)
 _HOT_SHARE = 0.1
 _FILE_WIDTH = 240
 _COLOURED_LINES = 2000
@@ -56,14 +58,21 @@ class Terminal:
         rows = [Text.assemble((f"{title} │ ", "dim"), _printed(line)) for line in lines]
         self.err.print(Text("\n").join(rows))
 
-    def result(self, costs: LineCosts, show_operators: bool, asked: Container[tuple[str, int]] = ()) -> None:
+    def result(
+        self,
+        costs: LineCosts,
+        show_operators: bool,
+        asked: Container[tuple[str, int]] = (),
+        compared: FunctionView | None = None,
+    ) -> None:
         """The profiled function with its lines, then the project functions that took part of its time.
 
         Those that were asked for by themselves, by path and def line, have a result of their own and are left out.
+        compared: the profiled function beside an earlier result.
         """
         sources = {source.path: split_lines(source.text) for source in costs.sources}
         target, *others = costs.functions
-        self._function(target, costs, sources.get(target.path, []), None)
+        self._function(target, costs, sources.get(target.path, []), None, compared)
         if show_operators:
             self._operators(target)
         for other in others:
@@ -79,7 +88,12 @@ class Terminal:
         self._print("")
 
     def _function(
-        self, costs: FunctionCosts, result: LineCosts, source: Sequence[str], caller: FunctionCosts | None
+        self,
+        costs: FunctionCosts,
+        result: LineCosts,
+        source: Sequence[str],
+        caller: FunctionCosts | None,
+        compared: FunctionView | None = None,
     ) -> None:
         self._print(
             Text.assemble(
@@ -89,33 +103,37 @@ class Terminal:
             )
         )
         self._print(_headline(costs, result, caller))
+        if compared is not None and compared.comparison is not None:
+            self._print(_printable(comparison_text(compared.comparison, _now())))
         if costs.state != "fresh":
             self._reason(costs.state, costs.reason or "", costs.frames)
         if costs.lines or costs.unattributed_ns:
-            self._lines(costs, source, result.device_kind)
+            self._lines(costs, source, result.device_kind, compared)
         for warning in costs.warnings:
             if warning != NO_OPERATORS:
                 self._print(Text(_printable(f"note: {warning}"), style="dim"))
 
-    def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str) -> None:
+    def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str, compared: FunctionView | None) -> None:
         by_line = {line.line: line for line in costs.lines}
+        deltas = _Deltas(compared)
         first, last = costs.line, min(costs.last_line, len(source))
         code = [_printable(line.expandtabs(4)) for line in source[first - 1 : last]]
         # Colours are for a person's screen, and no person reads thousands of lines.
         colours = self.out.is_terminal and len(code) <= _COLOURED_LINES
         shown = _highlight(code) if colours else [Text(line) for line in code]
         width = max((cell_len(line) for number, line in enumerate(code, first) if number in by_line), default=0)
-        rows = [_row(("line", device, "share", "spread", "ops"), Text(""), "dim")]
+        rows = [_row(("line", device, "share", "spread", "ops", *deltas.cell("delta")), Text(""), "dim")]
         for number, text in enumerate(shown, first):
             line = by_line.get(number)
             if line is None:
-                rows.append(_row((str(number), "", "", "", ""), text, "dim"))
+                rows.append(_row((str(number), "", "", "", "", *deltas.of(number)), text, "dim"))
             else:
-                rows.append(_line_row(line, costs, text, min(width, _SOURCE_WIDTH)))
+                rows.append(_line_row(line, costs, text, min(width, _SOURCE_WIDTH), deltas.of(number)))
         rest = costs.unattributed_ns or 0
         if rest:
-            cells = ("", units.duration(rest), units.share(rest, costs.host_ns or 0), "", "")
+            cells = ("", units.duration(rest), units.share(rest, costs.host_ns or 0), "", "", *deltas.cell(""))
             rows.append(_row(cells, Text("unattributed", style="italic"), ""))
+        rows += [_row(cells, Text(gone), "dim") for cells, gone in deltas.removed()]
         self._print(Text("\n").join(rows))
 
     def _operators(self, costs: FunctionCosts) -> None:
@@ -208,6 +226,27 @@ class Progress:
         self._open_line = False
 
 
+class _Deltas:
+    """The last column of a function's lines, which is there only where there is something to compare."""
+
+    def __init__(self, compared: FunctionView | None) -> None:
+        self._comparison = compared.comparison if compared is not None else None
+        self._is_shown = self._comparison is not None and self._comparison.total is not None
+        self._by_line = {row.line: row_delta(compared, row) for row in compared.rows} if compared is not None else {}
+
+    def cell(self, text: str) -> tuple[str, ...]:
+        return (text,) if self._is_shown else ()
+
+    def of(self, line: int) -> tuple[str, ...]:
+        """The cell of a line, of which the first one of a statement has all of it."""
+        return self.cell(self._by_line.get(line, ""))
+
+    def removed(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Cells and text of each line that is no longer there."""
+        for row in self._comparison.removed if self._comparison is not None else ():
+            yield ("", units.duration(row.total_ns), "", "", "", "removed"), _printable(row.text)
+
+
 def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | None) -> Text:
     """Time per profiled call, also of a function that each of these calls enters several times."""
     calls = f"{result.repeats} calls" if result.repeats != 1 else "1 call"
@@ -221,7 +260,7 @@ def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | N
     return Text(" · ".join(parts))
 
 
-def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int) -> Text:
+def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int, delta: Sequence[str]) -> Text:
     whole = costs.host_ns or 0
     calls = sum(item.calls for item in line.operators)
     cells = (
@@ -230,6 +269,7 @@ def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int) -> T
         units.share(line.total_ns, whole),
         units.spread(line.spread_ns, line.total_ns),
         units.count(calls) if calls else "",
+        *delta,
     )
     names = ", ".join(
         item.name if item.calls == 1 else f"{item.name} ×{units.count(item.calls)}"
@@ -244,10 +284,15 @@ def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int) -> T
 
 
 def _row(cells: Sequence[str], code: Text, style: str) -> Text:
-    numbers = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    numbers = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=False))
     row = Text.assemble((numbers, style), ("  │ ", "dim"), code)
     row.rstrip()
     return row
+
+
+def _now() -> Now:
+    now_s = time.time()
+    return Now(now_s, time.localtime(now_s).tm_gmtoff)
 
 
 def _highlight(lines: Sequence[str]) -> list[Text]:

@@ -8,6 +8,8 @@ level for every function of the file:
     # fake: crash             this process ends with code 3 in the middle of the run
     # fake: print N           the run prints N lines
     # fake: module NAME.py    the result names this file beside it as executed
+    # fake: ms N              the row that begins on this line costs N milliseconds
+    # fake: inputs TEXT       the result says that its inputs came from there
 
 A socket whose path is in PN_FAKE_AGENT gets its events and may hold runs; control.py is the other end.
 """
@@ -77,7 +79,7 @@ TORCH = "2.13.0+constructed"
 DEVICE = "cpu (constructed)"
 CLOCK = "settrace"
 
-_DIRECTIVE = re.compile(r"# fake: (fail|noinputs|crash|print|module)\b ?(.*)")
+_DIRECTIVE = re.compile(r"# fake: (fail|noinputs|crash|print|module|ms|inputs)\b ?(.*)")
 _INPUTS = "constructed"
 
 
@@ -313,10 +315,11 @@ def costs(request: RunRequest, text: str, spec: FunctionSpec, directives: list[D
     """The made-up result."""
     path = Path(request.path)
     lines = split_lines(text)
-    rows = [
-        LineCost(anchor.line, number * ROW_NS, number * ROW_NS, 0, (OperatorCalls(OPERATOR, 1.0),))
-        for number, anchor in enumerate(anchors(text, spec), 1)
+    given = {item.line: int(item.argument) for item in directives if item.word == "ms"}
+    times = [
+        (anchor.line, given.get(anchor.line, number) * ROW_NS) for number, anchor in enumerate(anchors(text, spec), 1)
     ]
+    rows = [LineCost(line, ns, ns, 0, (OperatorCalls(OPERATOR, 1.0),)) for line, ns in times]
     host_ns = sum(row.total_ns for row in rows)
     failure = next((item for item in directives if item.word == "fail"), None)
     frames: tuple[Frame, ...] = ()
@@ -356,7 +359,7 @@ def costs(request: RunRequest, text: str, spec: FunctionSpec, directives: list[D
             clock=CLOCK,
             site_packages=sysconfig.get_paths()["purelib"],
         ),
-        inputs=_INPUTS,
+        inputs=next((item.argument for item in directives if item.word == "inputs"), _INPUTS),
         warmup=DEFAULT_WARMUP,
         repeats=repeats,
         functions=(function,),

@@ -942,8 +942,8 @@ class TestCommands:
     def test_all_of_them_are_offered(self, client: Client) -> None:
         offered = client.capabilities["executeCommandProvider"]["commands"]
         assert sorted(name.removeprefix("profileNeuron.server.") for name in offered) == [
-            "addInputs", "cancel", "cancelAll", "clear", "goToFailure", "profileAllStale", "profileFile",
-            "profileFunction", "showLog", "showReport", "toggleInline",
+            "addInputs", "cancel", "cancelAll", "clear", "goToFailure", "pinBaseline", "profileAllStale", "profileFile",
+            "profileFunction", "showLog", "showReport", "toggleInline", "unpinBaseline",
         ]  # fmt: skip
 
     @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.anchor import anchor
+from profile_neuron.core.compare import whole_ns
 from profile_neuron.core.model import (
+    Change,
+    Comparison,
     Failure,
     Frame,
     FunctionCosts,
@@ -22,7 +25,9 @@ from profile_neuron.core.model import (
     LineCosts,
     ModuleDependency,
     OperatorCalls,
+    RemovedRow,
     Result,
+    RowChange,
     RowCost,
     ShownRow,
     Toolchain,
@@ -34,6 +39,8 @@ from profile_neuron.daemon.scheduler import FunctionId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from profile_neuron.core.model import BaselineChoice
 
 ROOT = Path(__file__).parent.parent.parent
 PATH = "/p/m.py"
@@ -155,6 +162,40 @@ def view(
         rows=tuple(rows),
     )
     return replace(base_view, **{"state": state, **changes})
+
+
+def beside(
+    shown: FunctionView,
+    previous_ns: int | None,
+    rows: Mapping[int, tuple[int, float | None] | None] | None = None,
+    choice: BaselineChoice = "previous",
+    noise: float | None = 0.021,
+    was: Mapping[int, str] | None = None,
+    removed: Sequence[RemovedRow] = (),
+    finished_s: float = 900.0,
+) -> FunctionView:
+    """A view compared with a result that took previous_ns, or for None with none.
+
+    rows: by the line of a row its time then and its noise, or None for a new one. Its rows get starts of their own.
+    """
+    assert shown.result is not None
+    at = {row.line: index for index, row in enumerate(shown.rows)}
+    numbered = tuple(replace(row, cost=replace(row.cost, start=at[row.line])) for row in shown.rows)
+    if previous_ns is None:
+        return replace(shown, comparison=Comparison(choice, None, "no earlier result of other code"))
+    changes = []
+    for line, then in (rows or {}).items():
+        change = Change(then[0], shown.rows[at[line]].cost.total_ns, then[1]) if isinstance(then, tuple) else None
+        changes.append(RowChange(at[line], change, (was or {}).get(line, "")))
+    compared = Comparison(
+        choice,
+        replace(shown.result, finished_s=finished_s),
+        "",
+        Change(previous_ns, whole_ns(shown.result), noise),
+        tuple(sorted(changes, key=lambda item: item.start)),
+        tuple(removed),
+    )
+    return replace(shown, rows=numbered, comparison=compared)
 
 
 def failure(reason: str, *lines: int, path: str = PATH) -> Failure:

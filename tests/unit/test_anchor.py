@@ -223,8 +223,8 @@ def test_row_costs_add_up_to_the_lines_and_keep_what_only_one_line_has() -> None
     )
     costs: FunctionCosts = costs_of({}, lines=lines).functions[0]
     assert row_costs(costs, function) == (
-        RowCost(0, 1, 3, 30, None, (OperatorCalls("add", 1.5), OperatorCalls("mul", 2.0))),
-        RowCost(1, 2, 4, 40, 4, ()),
+        RowCost(0, 1, 3, 30, None, (OperatorCalls("add", 1.5), OperatorCalls("mul", 2.0)), 5),
+        RowCost(1, 2, 4, 40, 4, (), 4),
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from profile_neuron.core.fingerprint import digest
 from profile_neuron.core.keys import text_key
-from profile_neuron.core.model import Activity, Failure, Frame, FunctionView, ModuleDependency, ShownState
+from profile_neuron.core.model import Activity, Change, Failure, Frame, FunctionView, ModuleDependency, ShownState
 from profile_neuron.core.modules import Module
 from profile_neuron.core.outline import outline
+from profile_neuron.core.render import row_delta
 from profile_neuron.daemon.disk import Problem
 from profile_neuron.daemon.files import OpenFile, Outcome
 from profile_neuron.daemon.scheduler import FunctionId
@@ -420,3 +423,104 @@ def test_other_decorator_modules_make_another_outline() -> None:
 def test_line_ends_of_any_kind_give_the_same_lines(end: str) -> None:
     assert opened(TEXT.replace("\n", end)).shown() == ("fresh", ROWS)
     assert opened("\ufeff" + TEXT.replace("\n", end)).shown() == ("fresh", ROWS)
+
+
+class TestComparison:
+    """Of f, whose lines 7, 8 and 9 take as many ms as their number, in a text where the first one was another."""
+
+    OTHER = TEXT.replace("x + 1", "x + 2")
+    SLOW = MappingProxyType({7: 9 * MS, 8: 8 * MS, 9: 9 * MS})
+
+    def results(self, **changes: Any) -> tuple[Result, Result]:
+        """Today's and one of other code before it, newest first, with a deviation that is known."""
+        made = result(TEXT, ns_by_line=self.SLOW, finished_s=2000.0), result(self.OTHER, **changes)
+        now, before = (replace(item, costs=replace(item.costs, spread_ns=0)) for item in made)
+        return now, before
+
+    def deltas(self, editor: Editor, qualname: str = "f") -> list[tuple[int, str]]:
+        view = editor.views()[qualname]
+        return [(row.line, delta) for row in view.rows if (delta := row_delta(view, row))]
+
+    def test_fresh_numbers_are_beside_those_of_other_code(self) -> None:
+        editor = Editor(TEXT, *self.results())
+        assert self.deltas(editor) == [(7, "▲29 %")]
+        view = editor.views()["f"]
+        assert view.comparison is not None
+        assert view.comparison.total == Change(24 * MS, 26 * MS, 0.0)
+        assert editor.views()["g"].comparison is None
+
+    def test_an_edit_above_moves_them_and_one_inside_takes_them_away(self) -> None:
+        editor = Editor(TEXT, *self.results())
+        before = editor.views()["f"].comparison
+        assert self.deltas(editor.edit("SCALE = 2", "# why\nSCALE = 2")) == [(8, "▲29 %")]
+        assert editor.views()["f"].comparison is before, "worked out once"
+        editor.edit("a = x + 1", "a = x + 7")
+        assert self.deltas(editor) == []
+        assert editor.views()["f"].comparison is None
+
+    def test_a_text_that_does_not_parse_keeps_what_is_not_edited(self) -> None:
+        editor = Editor(TEXT, *self.results())
+        editor.views()
+        assert self.deltas(editor.edit("return x - 1", "return x -")) == [(7, "▲29 %")]
+        editor.edit("a = x + 1", "a = x +")
+        assert editor.views()["f"].comparison is None
+
+    def test_lines_that_were_joined_are_beside_their_sum(self) -> None:
+        editor = Editor(TEXT, *self.results()).edit("a = x + 1\n    b = helper(a)", "a = x + 1; b = helper(a)")
+        assert self.deltas(editor) == [(7, "▲13 %")]
+
+    def test_a_new_result_is_compared_anew(self) -> None:
+        now, before = self.results()
+        editor = Editor(TEXT, now, before)
+        editor.views()
+        faster = replace(result(TEXT, finished_s=3000.0, ns_by_line={7: MS}), run_id="faster")
+        editor.file.results = (faster, now, before)
+        view = editor.views()["f"]
+        assert view.result is faster
+        assert view.comparison is not None
+        assert view.comparison.total is not None
+        assert view.comparison.total.ns == MS
+
+    def test_the_person_chooses_what_it_is_compared_with(self) -> None:
+        editor = Editor(TEXT, *self.results())
+        editor.file.analyse(MODULES)
+        (view, _) = editor.file.views(1, editor.activity.get, None, "pinned")
+        assert view.comparison is not None
+        assert (view.comparison.choice, view.comparison.reason) == ("pinned", "no result is pinned")
+        (view, _) = editor.file.views(2, editor.activity.get, None, "previous")
+        assert view.comparison is not None
+        assert view.comparison.reason == ""
+
+    def test_what_was_run_under_an_earlier_name_is_history_as_long_as_that_name_is_gone(self) -> None:
+        renamed = TEXT.replace("def f(x)", "def h(x)")
+        now = result(renamed.replace("x + 1", "x + 3"), "h", finished_s=3000.0)
+        between = result(renamed, "h", finished_s=2500.0)
+        _, before = self.results()
+        editor = Editor(renamed, replace(between, costs=replace(between.costs, spread_ns=0)), result(TEXT), before)
+        view = editor.views()["h"]
+        assert view.comparison is not None
+        assert view.comparison.baseline is before, "what differs by the name alone is no other code"
+        both = Editor(renamed + "@profile_neuron\ndef f(x):\n    return 1\n", now, between, before)
+        assert both.views()["h"].comparison is not None
+        assert both.file.history(both.file.outline.functions[0], both.file.outline) == [now, between]  # type: ignore[union-attr, arg-type]
+
+    def test_pinning_takes_todays_result_and_leaves_one_pin(self) -> None:
+        now, before = self.results()
+        editor = Editor(TEXT, now, replace(before, is_pinned=True))
+        editor.views()
+        assert editor.file.todays_result(F) is now
+        assert editor.file.pin(F, now) == (replace(before, is_pinned=True),)
+        assert editor.file.results == (replace(now, is_pinned=True), before)
+        assert editor.file.pin(F, None) == (replace(now, is_pinned=True),)
+        assert editor.file.results == (now, before)
+        assert editor.file.pin(F, None) == ()
+
+    def test_old_numbers_and_functions_that_are_not_there_cannot_be_pinned(self) -> None:
+        editor = Editor(TEXT, *self.results()).edit("x + 1", "x + 9")
+        editor.views()
+        assert editor.file.todays_result(F) is None
+        assert editor.file.todays_result(FunctionId(PATH, "nobody", 0)) is None
+        assert editor.file.pin(FunctionId(PATH, "nobody", 0), None) == ()
+        editor.edit("x + 9", "x +")
+        editor.views()
+        assert editor.file.todays_result(F) is None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from profile_neuron.core.findings import DEFAULT_SEVERITIES, Finding, findings, unparsable
 from profile_neuron.core.model import Failure, Frame
-from tests.unit.constructed import PATH, SPEC, failure, view
+from tests.unit.constructed import PATH, SPEC, beside, failure, row, view
+
+if TYPE_CHECKING:
+    from profile_neuron.core.model import FunctionView
 
 OTHER = Frame("/p/ops.py", 9, "g", "raise")
 RAISED = Failure("RuntimeError: no", (Frame(PATH, 5, "f", "g(x)"), OTHER))
@@ -82,7 +86,7 @@ def test_a_problem_without_a_line_stands_on_the_first_one_in_its_own_words() -> 
 
 
 def test_no_finding_is_an_error_and_each_code_has_a_severity() -> None:
-    assert set(DEFAULT_SEVERITIES) == {"run-failed", "timeout", "no-inputs"}
+    assert set(DEFAULT_SEVERITIES) == {"run-failed", "timeout", "no-inputs", "regression"}
     assert "error" not in DEFAULT_SEVERITIES.values()
 
 
@@ -90,3 +94,58 @@ def test_a_finding_names_the_result_that_is_shown_beside_it() -> None:
     made = view(1_000_000, state="failed", failure=failure("RuntimeError: no", 5), failure_line=5)
     (found,) = findings(PATH, [made], {})
     assert found.run_id == "run 1000.0"
+
+
+US, MS = 1_000, 1_000_000
+
+
+def slower(rows: dict[int, tuple[int, float | None] | None], previous_ns: int = 8 * MS, **changes: Any) -> FunctionView:
+    """A function of 12 ms whose lines 5 and 6 take 6 and 3 ms."""
+    return replace(beside(view(12 * MS, [row(5, 6 * MS), row(6, 3 * MS)]), previous_ns, rows, noise=0.02), **changes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "more"),
+    [
+        pytest.param({5: (2 * MS, 0.0), 6: (3 * MS, 0.0)}, 5, "; this line: 2.00 ms → 6.00 ms, ▲200 %", id="one"),
+        pytest.param({5: None, 6: (3 * MS, 0.0)}, 5, "; this line is new", id="new"),
+        pytest.param({5: (4 * MS, 0.0), 6: (1 * MS, 0.0)}, 3, "", id="two"),
+        pytest.param({5: (6 * MS, 0.0), 6: (2 * MS, 0.0)}, 3, "", id="one that explains little"),
+        pytest.param({5: (2 * MS, 9.0), 6: (3 * MS, 0.0)}, 3, "", id="noise"),
+        pytest.param({}, 3, "", id="none"),
+    ],
+)
+def test_a_function_that_is_slower_has_a_warning_at_the_line_to_blame_or_at_its_name(
+    rows: dict[int, tuple[int, float | None] | None], line: int, more: str
+) -> None:
+    assert findings(PATH, [slower(rows)], {}) == (
+        Finding(
+            line,
+            "regression",
+            "warning",
+            f"f is slower: 8.00 ms → 12.0 ms, ▲50 % vs previous{more}",
+            (),
+            "f",
+            "run 1000.0",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        pytest.param(slower({}, 13 * MS), {}, id="faster"),
+        pytest.param(slower({}, 11_900 * US), {}, id="noise"),
+        pytest.param(slower({}, state="stale", is_current=False), {}, id="stale"),
+        pytest.param(slower({}, state="queued"), {}, id="queued"),
+        pytest.param(slower({}, comparison=None), {}, id="not compared"),
+        pytest.param(slower({}), {"regression": "off"}, id="off"),
+    ],
+)
+def test_nothing_else_is_called_slower(shown: FunctionView, given: dict[str, str]) -> None:
+    assert findings(PATH, [shown], given) == ()
+
+
+def test_the_severity_of_a_slower_function_is_the_users() -> None:
+    (found,) = findings(PATH, [slower({})], {"regression": "hint"})
+    assert found.severity == "hint"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profile_neuron.core.hover import Now, function_hover, line_hover, plain, report
-from profile_neuron.core.model import FunctionView, OperatorCalls, OperatorRow, ShownRow
-from tests.unit.constructed import failure, row, view
+from profile_neuron.core.hover import Now, function_hover, line_hover, moment, plain, report
+from profile_neuron.core.model import FunctionView, OperatorCalls, OperatorRow, RemovedRow, ShownRow
+from tests.unit.constructed import beside, failure, row, view
 
 MS = 1_000_000
 NOW = Now(1000.0 + 200, 3600)
@@ -183,3 +183,68 @@ def test_code_with_fences_does_not_end_the_report(code: str) -> None:
 def test_a_report_without_a_result_says_the_state_and_the_reason() -> None:
     text = report(view(None, state="failed", failure=failure("RuntimeError: x|y")), [(4, "a")], NOW)
     assert text == "# f\n\nfailed\n\nRuntimeError: x\\|y\n"
+
+
+def test_a_hover_says_what_a_time_was_when_and_how_much_of_the_difference_is_noise() -> None:
+    shown = beside(view(12 * MS, [row(5, 3 * MS)]), 13 * MS, {5: (2 * MS, 0.021)}, noise=0.04)
+    line = line_hover(shown, shown.rows[0], NOW)
+    assert plain(line).split("\n\n")[2] == "previous 2.00 ms at 01:15:00, ▲50 % (noise ±2.1 %)"
+    assert "at 01:15:00, ▲50 %" in line
+    function = plain(function_hover(shown, NOW)).split("\n\n")
+    assert function[2] == "previous 13.0 ms at 01:15:00, ▼8 % (noise ±4.0 %)"
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        pytest.param((2_950_000, 0.01), "pinned 2.95 ms at 01:15:00, within noise ±3.0 %", id="too little"),
+        pytest.param((2 * MS, 0.6), "pinned 2.00 ms at 01:15:00, within noise ±60 %", id="noise"),
+        pytest.param((2 * MS, None), "pinned 2.00 ms at 01:15:00, noise unknown from a single call", id="one call"),
+        pytest.param((0, None), "pinned ran no operator at 01:15:00", id="no operator"),
+        pytest.param(None, "new since the pinned result at 01:15:00", id="new"),
+    ],
+)
+def test_the_hover_of_a_line_says_why_it_has_no_delta(then: tuple[int, float | None] | None, expected: str) -> None:
+    shown = beside(view(12 * MS, [row(5, 3 * MS)]), 13 * MS, {5: then}, "pinned")
+    assert plain(line_hover(shown, shown.rows[0], NOW)).split("\n\n")[2] == expected
+
+
+def test_a_short_time_is_within_noise_by_5_microseconds() -> None:
+    shown = beside(view(12 * MS, [row(5, 14_000)]), 13 * MS, {5: (10_000, 0.0)})
+    assert "previous 10.0 µs at 01:15:00, within noise ±50 %" in plain(line_hover(shown, shown.rows[0], NOW))
+
+
+def test_the_hover_of_an_edited_line_says_what_it_was() -> None:
+    shown = beside(view(12 * MS, [row(5, 3 * MS)]), 13 * MS, {5: (2 * MS, 0.0)}, was={5: "y = x * *2"})
+    assert plain(line_hover(shown, shown.rows[0], NOW)).split("\n\n")[3] == "was: y = x * *2"
+
+
+def test_without_a_baseline_both_hovers_say_so() -> None:
+    shown = beside(view(12 * MS, [row(5, 3 * MS)]), None)
+    assert "\n\nno earlier result of other code\n\n" in line_hover(shown, shown.rows[0], NOW)
+    assert "\n\nno earlier result of other code\n\n" in function_hover(shown, NOW)
+
+
+def test_the_date_is_said_where_it_is_not_todays() -> None:
+    today = 1_795_900_000.0
+    assert moment(today, Now(today, 0)) == "at 21:06:40"
+    assert moment(today, Now(today + 86_400, 0)) == "on 2026-11-28 at 21:06:40"
+    assert moment(today, Now(today + 3600 * 3, 3600 * 3)) == "at 00:06:40", "in the person's own zone"
+
+
+def test_a_report_has_deltas_the_total_and_what_was_removed() -> None:
+    shown = view(12 * MS, [row(3, 1 * MS), row(5, 3 * MS)], costs={"unattributed_ns": 2 * MS})
+    compared = beside(
+        shown, 13 * MS, {3: (1 * MS, 0.0), 5: (2 * MS, 0.0)}, removed=[RemovedRow("y = x | 2", 4 * MS)], noise=0.0
+    )
+    lines = report(compared, [(3, "def f(x):"), (4, "    # why"), (5, "    return x")], NOW).split("\n")
+    start = lines.index("```python")
+    assert lines[start + 1 : start + 5] == [
+        "    3   1.00 ms   8 %         │ def f(x):",
+        "    4                         │     # why",
+        "    5   3.00 ms  25 %   ▲50 % │     return x",
+        "        2.00 ms  17 %         │ unattributed",
+    ]
+    start = lines.index("## Comparison")
+    assert lines[start + 2] == r"previous 13.0 ms at 01:15:00, ▼8 % \(noise ±0.0 %\)"
+    assert lines[start + 4 : start + 8] == ["| removed line | time |", "|:--|--:|", r"| y = x \| 2 | 4.00 ms |", ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,10 @@ from profile_neuron.core.render import (
     row_text,
     total_text,
 )
-from tests.unit.constructed import SPEC, failure, row, view
+from tests.unit.constructed import SPEC, beside, failure, row, view
+
+if TYPE_CHECKING:
+    from profile_neuron.core.model import BaselineChoice
 
 US, MS, S, HOUR = 1_000, 1_000_000, 1_000_000_000, 3_600_000_000_000
 ALL = HintSettings(0.0, 0)
@@ -439,3 +443,68 @@ def test_a_total_is_that_of_the_device_where_one_was_measured() -> None:
 def test_lenses_are_on_the_line_of_our_decorator_in_source_order() -> None:
     second = replace(view(None, state="none"), occurrence=1, spec=replace(SPEC, decorator_line=1, def_line=4))
     assert [(lens.line, lens.occurrence) for lens in lenses([view(TIME), second], NOW)] == [(2, 0), (2, 0), (1, 1)]
+
+
+DELTAS = [
+    pytest.param(1_160_000, (1_035_714, 0.02), "cpu 1.16 ms · 49 % · 1 op ▲12 %", id="slower"),
+    pytest.param(420_000, (608_696, 0.02), "cpu 420 µs · 18 % · 1 op ▼31 %", id="faster"),
+    pytest.param(38_000, None, "cpu 38.0 µs · 2 % · 1 op new", id="new"),
+    pytest.param(1_160_000, (1_130_000, 0.0), "cpu 1.16 ms · 49 % · 1 op", id="less than 3 percent"),
+    pytest.param(1_160_000, (1_035_714, 0.13), "cpu 1.16 ms · 49 % · 1 op", id="noise"),
+    pytest.param(1_160_000, (1_035_714, None), "cpu 1.16 ms · 49 % · 1 op", id="noise that is not known"),
+    pytest.param(11_000, (6_500, 0.0), "cpu 11.0 µs · <1 % · 1 op", id="less than 5 µs"),
+    pytest.param(11_000, (5_500, 0.0), "cpu 11.0 µs · <1 % · 1 op ▲100 %", id="twice"),
+    pytest.param(1_000, (9_000_000, 0.0), "cpu 1.00 µs · <1 % · 1 op ▼99 %", id="nearly nothing left"),
+    pytest.param(103_000, (100_000, 0.0), "cpu 103 µs · 4 % · 1 op", id="three percent but little"),
+    pytest.param(206_000, (200_000, 0.0), "cpu 206 µs · 9 % · 1 op ▲3 %", id="three percent"),
+    pytest.param(1_160_000, (0, None), "cpu 1.16 ms · 49 % · 1 op", id="nothing before"),
+]
+
+
+@pytest.mark.parametrize(("ns", "then", "expected"), DELTAS)
+def test_a_hint_ends_with_what_became_of_its_time(ns: int, then: tuple[int, float] | None, expected: str) -> None:
+    made = beside(view(2_360_000, [row(5, ns)]), 2_000_000, {5: then})
+    assert [hint.text for hint in hints([made], ALL)] == [expected]
+    without = expected.split(" op")[0] + " op"
+    assert [hint.text for hint in hints([made], replace(ALL, show_delta=False))] == [without]
+
+
+def test_a_row_that_was_not_compared_has_no_delta() -> None:
+    shown = view(2_360_000, [row(5, MS), row(6, MS, shared=(6, 7))])
+    assert [hint.text for hint in hints([beside(shown, 2_000_000, {6: (100_000, 0.0)})], ALL)] == [
+        "cpu 1.00 ms · 42 % · 1 op",
+        "≈cpu 1.00 ms · 42 % · shared",
+    ]
+
+
+def test_old_numbers_have_no_delta() -> None:
+    made = beside(view(2_360_000, [row(5, MS)]), 1_000_000, {5: (100_000, 0.0)})
+    stale = replace(made, state="stale", is_current=False, reasons=("edited since",))
+    assert [hint.text for hint in hints([stale], ALL)] == ["~cpu 1.00 ms"]
+    assert "▲" not in lenses([stale], 1000.0)[0].title
+
+
+def test_a_delta_that_does_not_fit_is_left_out() -> None:
+    made = beside(view(2 * MS, [row(5, 2 * MS, 123_456_789.67)]), MS, {5: (MS, 0.0)})
+    (hint,) = hints([made], ALL)
+    assert hint.text == "cpu 2.00 ms · 100 % · 123456789.67 ops"
+    fits = beside(view(2 * MS, [row(5, 2 * MS, 1_234_567)]), MS, {5: (MS, 0.0)})
+    assert hints([fits], ALL)[0].text == "cpu 2.00 ms · 100 % · 1234567 ops ▲100 %"
+    assert len(hints([fits], ALL)[0].text) == 40
+
+
+@pytest.mark.parametrize(
+    ("previous_ns", "choice", "noise", "expected"),
+    [
+        (39_348, "previous", 0.01, "cpu 36.2 µs"),
+        (41_200, "previous", 0.01, "cpu 36.2 µs · ▼12 % vs previous"),
+        (30_000, "pinned", 0.01, "cpu 36.2 µs · ▲21 % vs pinned"),
+        (30_000, "pinned", 0.3, "cpu 36.2 µs"),
+        (None, "previous", 0.0, "cpu 36.2 µs"),
+    ],
+)
+def test_a_lens_says_what_became_of_the_whole(
+    previous_ns: int | None, choice: BaselineChoice, noise: float, expected: str
+) -> None:
+    made = beside(view(36_200), previous_ns, choice=choice, noise=noise)
+    assert [lens.title for lens in lenses([made], 1000.0)] == [expected, "Re-profile"]

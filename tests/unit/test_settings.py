@@ -80,6 +80,9 @@ GOOD: list[tuple[str, object, object]] = [
     ("hints.maxPerFunction", 1000, 1000),
     ("hints.stale", "mark", "mark"),
     ("hints.stale", "hide", "hide"),
+    ("hints.delta", False, False),
+    ("baseline", "previous", "previous"),
+    ("baseline", "pinned", "pinned"),
     ("codeLens.enable", False, False),
     ("diagnostics.enable", False, False),
     ("diagnostics.severity", {}, ()),
@@ -130,6 +133,8 @@ BAD: dict[str, list[object]] = {
     "hints.minTime": [*NO_NUMBER, 1, 0.5, 1000, "1", "-1us", "1 m", "1,5 ms", "٣us", "1000000000s", "9" * 18 + "min"],
     "hints.maxPerFunction": [*NO_NUMBER, 0.5, "30"],
     "hints.stale": [*NO_TEXT, "", "show"],
+    "hints.delta": [0, "false", [], {}],
+    "baseline": [*NO_TEXT, "", "HEAD"],
     "codeLens.enable": [0, "false", [], {}],
     "diagnostics.enable": [0, "false", [], {}],
     "diagnostics.severity": [True, 1, "off", [], ["timeout"]],
@@ -384,7 +389,7 @@ def test_an_unknown_name_is_reported_with_the_closest_one(raw: object, reason: s
 @pytest.mark.parametrize(
     "name",
     [
-        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "hints.delta", "baseline",
+        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort",
         "device.cores", "device.idleRelease", "profile.mode", "watchFolders", "host", "pathMap",
         "trace.server.verbosity",
     ],

@@ -530,3 +530,65 @@ def test_a_file_that_another_process_holds_is_said_to_be_in_use(
     assert store.load(ROW.path) == (ROW,)
     store.add(replace(ROW, finished_s=NOW))
     assert times(store) == [NOW, ROW.finished_s]
+
+
+class TestPins:
+    def test_a_pinned_row_survives_every_limit(self, make: MakeStore) -> None:
+        store = make()
+        store.add(ROW)
+        assert store.pin(ROW.path, ROW.identity, ())
+        for number in range(1, ROWS_PER_KEY + 3):
+            store.add(replace(ROW, finished_s=1000.0 + number))
+        for number in range(ROWS_PER_FUNCTION):
+            store.add(replace(ROW, key=f"{number:04}", finished_s=1100.0 + number))
+        assert store.load(ROW.path)[-1] == replace(ROW, is_pinned=True)
+        assert len(store.load(ROW.path)) == ROWS_PER_FUNCTION + 1, "and takes the place of no other one"
+        store.close()
+        late = make(max_age_s=10.0, now=5000.0)
+        assert late.load(ROW.path) == (replace(ROW, is_pinned=True),)
+        small = make(max_bytes=1)
+        small.add(replace(ROW, qualname="g", finished_s=NOW))
+        assert small.load(ROW.path) == (replace(ROW, is_pinned=True),)
+
+    def test_what_is_unpinned_is_one_of_the_others_again(self, make: MakeStore) -> None:
+        store = make()
+        store.add(replace(ROW, is_pinned=True))
+        newer = [replace(ROW, finished_s=1000.0 + number) for number in range(1, ROWS_PER_KEY + 1)]
+        for row in newer:
+            store.add(row)
+        assert len(store.load(ROW.path)) == ROWS_PER_KEY + 1
+        assert store.pin(ROW.path, newer[0].identity, [ROW.identity])
+        assert [row.is_pinned for row in store.load(ROW.path)] == [False, False, True, False]
+        store.add(replace(ROW, finished_s=1500.0))
+        assert times(store) == [1500.0, 1003.0, 1002.0, 1001.0]
+
+    def test_a_row_that_is_not_there_cannot_be_pinned(self, make: MakeStore) -> None:
+        store = make()
+        store.add(ROW)
+        assert not store.pin(ROW.path, replace(ROW, key="ff").identity, ())
+        assert not store.pin("/p/other.py", ROW.identity, ())
+        assert store.load(ROW.path) == (ROW,)
+
+    def test_another_process_sees_what_is_pinned_and_leaves_it(self, make: MakeStore, tmp_path: Path) -> None:
+        store = make()
+        for number in range(3):
+            store.add(replace(ROW, finished_s=float(number)))
+        assert store.pin(ROW.path, replace(ROW, finished_s=0.0).identity, ())
+        process = start(ADDS_100.replace('f"{sys.argv[2]}{n}"', '"A.f"'), tmp_path / "results", "")
+        process.communicate("\n", timeout=60)
+        assert process.returncode == 0
+        assert [(row.finished_s, row.is_pinned) for row in store.load(ROW.path)][-1] == (0.0, True)
+        unpins = WRITER + 'store.pin("/p/m.py", None, [("A.f", 0, "00ff", 0.0)])\nstore.close()\n'
+        process = start(unpins, tmp_path / "results", "")
+        process.communicate("\n", timeout=60)
+        assert process.returncode == 0
+        assert not any(row.is_pinned for row in store.load(ROW.path))
+
+    def test_a_file_that_is_renamed_or_removed_takes_its_pins_along(self, make: MakeStore) -> None:
+        store = make()
+        store.add(replace(ROW, is_pinned=True))
+        store.rename(ROW.path, "/p/new.py")
+        assert store.load("/p/new.py") == (replace(ROW, path="/p/new.py", is_pinned=True),)
+        assert store.remove(ROW.path) == 1
+        assert store.load(ROW.path) == ()
+        assert len(store.load("/p/new.py")) == 1

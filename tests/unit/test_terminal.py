@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,12 @@ from profile_neuron.core.model import (
     LineCosts,
     OperatorCalls,
     OperatorRow,
+    RemovedRow,
     SourceFile,
     Toolchain,
 )
 from profile_neuron.terminal import Progress, Terminal
+from tests.unit.constructed import beside, row, view
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,3 +172,38 @@ def test_a_progress_bar_of_user_code_shows_its_last_state_without_colours(capsys
 def test_time_without_any_line_is_shown_as_unattributed(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal().result(replace(COSTS, functions=(replace(F, lines=(), host_ns=5_000),)), show_operators=False)
     assert "         5.00 µs  100 %                │ unattributed\n" in capsys.readouterr().out
+
+
+def test_a_comparison_is_a_sentence_a_column_and_the_lines_that_are_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = beside(
+        view(2_355_000, [row(3, 1_164_500), row(5, 1_185_500)]),
+        2_000_000,
+        {3: (1_000_000, 0.02), 5: None},
+        removed=[RemovedRow("z = \x1b[31my", 400_000)],
+        finished_s=time.mktime((2026, 11, 28, 14, 2, 11, 0, 0, -1)),
+    )
+    Terminal().result(replace(COSTS, functions=(replace(F, warnings=()),)), show_operators=False, compared=shown)
+    assert capsys.readouterr().out == (
+        "f  /p/m.py:2\n"
+        "cpu 2.36 ms per call ±1.2 % · 5 calls\n"
+        "previous 2.00 ms on 2026-11-28 at 14:02:11, ▲18 % (noise ±2.1 %)\n"
+        "  line       cpu  share  spread   ops    delta  │\n"
+        "     2                                          │ def f(x):\n"
+        "     3   1.16 ms   49 %             1    ▲16 %  │     y = x + 1  # ·[31mred  aten::add\n"
+        "     4                                          │\n"
+        "     5   1.19 ms   50 %   ±50 %     7      new  │     return helper(y)       "
+        "aten::op1 ×0.33, aten::op2 ×0.67, aten::op3, aten::op4 ×1.33 and 2 more\n"
+        "         5.00 µs   <1 %                         │ unattributed\n"
+        "          400 µs                       removed  │ z = ·[31my\n"
+        "\n"
+    )
+
+
+def test_why_there_is_no_comparison_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal().result(COSTS, show_operators=False, compared=beside(view(2_355_000), None))
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[1:4] == [
+        "cpu 2.36 ms per call ±1.2 % · 5 calls",
+        "no earlier result of other code",
+        "  line       cpu  share  spread   ops  │",
+    ]

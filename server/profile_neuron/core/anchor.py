@@ -34,7 +34,7 @@ def row_costs(costs: FunctionCosts, function: FunctionOutline) -> tuple[RowCost,
         index = owner.get(line.line - function.offset)
         start, stop = header if index is None else (row_of[index].start, row_of[index].stop)
         by_row.setdefault((start, stop), []).append(
-            RowCost(start, stop, line.self_ns, line.total_ns, line.spread_ns, line.operators)
+            RowCost(start, stop, line.self_ns, line.total_ns, line.spread_ns, line.operators, line.spread_ns)
         )
     return tuple(_sum(start, stop, parts) for (start, stop), parts in sorted(by_row.items()))
 
@@ -115,6 +115,7 @@ def match(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
 def _sum(start: int, stop: int, parts: Sequence[RowCost]) -> RowCost:
     if len(parts) == 1:
         return parts[0]
+    spreads = [part.most_spread_ns for part in parts]
     return RowCost(
         start,
         stop,
@@ -122,6 +123,7 @@ def _sum(start: int, stop: int, parts: Sequence[RowCost]) -> RowCost:
         sum(part.total_ns for part in parts),
         None,
         _operators(operator for part in parts for operator in part.operators),
+        None if None in spreads else sum(spread for spread in spreads if spread is not None),
     )
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from profile_neuron.core.compare import is_slower, is_told, row_change
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from profile_neuron.core.model import (
+        Change,
         DeviceKind,
         Failure,
         Frame,
         FunctionCosts,
         FunctionSpec,
+        FunctionView,
         LineCosts,
         State,
     )
@@ -29,13 +33,16 @@ def document(device_kind: DeviceKind, device_name: str, functions: Iterable[dict
     }
 
 
-def run_functions(costs: LineCosts, run_folder: str = "") -> list[dict[str, Any]]:
+def run_functions(costs: LineCosts, run_folder: str = "", compared: FunctionView | None = None) -> list[dict[str, Any]]:
     """The profiled function, then the undecorated project functions that ran in its calls.
 
-    Decorated ones that it called have numbers of their own from runs of their own.
+    Decorated ones that it called have numbers of their own from runs of their own. compared: the profiled function
+    beside an earlier result.
     """
     target, *others = costs.functions
     first = function(target)
+    if compared is not None:
+        first["comparison"] = comparison(compared)
     if run_folder:
         first["run_folder"] = run_folder
     during = f"{target.path}::{target.qualname}"
@@ -81,6 +88,35 @@ def function(costs: FunctionCosts) -> dict[str, Any]:
         "warnings": list(costs.warnings),
         "provenance": costs.provenance,
     }
+
+
+def comparison(view: FunctionView) -> dict[str, Any] | None:
+    """A function beside its baseline, each line of a row at its first one; None where there is nothing to say.
+
+    verdict: slower, faster or new; None for what is noise and what is not known.
+    """
+    compared = view.comparison
+    if compared is None:
+        return None
+    changes = [(row.line, found) for row in view.rows if (found := row_change(compared, row)) is not None]
+    return {
+        "with": compared.choice,
+        "finished_s": None if compared.baseline is None else compared.baseline.finished_s,
+        "reason": compared.reason or None,
+        **_change(compared.total),
+        "lines": [
+            {"line": line, **_change(found.change), **({} if found.change else {"verdict": "new"})}
+            for line, found in changes
+        ],
+        "removed": [{"text": row.text, "total_ns": row.total_ns} for row in compared.removed],
+    }
+
+
+def _change(change: Change | None) -> dict[str, Any]:
+    if change is None:
+        return {"previous_ns": None, "noise": None, "verdict": None}
+    verdict = None if not is_told(change) else "slower" if is_slower(change) else "faster"
+    return {"previous_ns": change.previous_ns, "noise": change.noise, "verdict": verdict}
 
 
 def frames(items: Iterable[Frame]) -> list[dict[str, Any]]:

@@ -1,14 +1,18 @@
-"""What a run could not do as remarks at a line, one code for each kind."""
+"""What a run could not do, and what became slower, as remarks at a line, one code for each kind."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from profile_neuron.core import units
+from profile_neuron.core.compare import is_slower, row_change
+from profile_neuron.core.render import delta_text
 
-    from profile_neuron.core.model import Frame, FunctionView
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from profile_neuron.core.model import Change, Comparison, Frame, FunctionView, ShownRow
 
 Severity = Literal["hint", "information", "warning"]
 
@@ -17,6 +21,7 @@ DEFAULT_SEVERITIES: dict[str, Severity] = {
     "run-failed": "information",
     "timeout": "information",
     "no-inputs": "hint",
+    "regression": "warning",
 }
 
 
@@ -41,6 +46,7 @@ def findings(path: str, views: Iterable[FunctionView], severities: dict[str, str
     for view in views:
         failure = view.failure
         if failure is None or view.state not in ("failed", "noInputs"):
+            found += _regressions(view, severities)
             continue
         code = "no-inputs" if view.state == "noInputs" else "timeout" if failure.reason.startswith("timeout:") else ""
         code = code or "run-failed"
@@ -64,6 +70,39 @@ def unparsable(line: int | None, reason: str, severities: dict[str, str]) -> tup
         return ()
     text = f"not-runnable: {reason}" + ("; nothing was run, save again when it parses" if line is not None else "")
     return (Finding(line or 1, "run-failed", _severity(severity), text, (), "", ""),)
+
+
+def _regressions(view: FunctionView, severities: dict[str, str]) -> list[Finding]:
+    """That a function became slower: at the line that is to blame if there is only one, else at its name."""
+    severity = severities.get("regression", DEFAULT_SEVERITIES["regression"])
+    compared = view.comparison
+    if severity == "off" or view.state != "fresh" or compared is None or compared.total is None:
+        return []
+    if not is_slower(compared.total):
+        return []
+    text = f"{view.spec.qualname} is slower: {_times(compared.total)} vs {compared.choice}"
+    line = view.spec.def_line
+    match list(_slower_rows(view, compared, compared.total)):
+        case [(row, change)]:
+            line = row.line
+            text += f"; this line: {_times(change)}" if change is not None else "; this line is new"
+    return [Finding(line, "regression", _severity(severity), text, (), view.spec.qualname, _run_id(view))]
+
+
+def _slower_rows(view: FunctionView, compared: Comparison, total: Change) -> Iterator[tuple[ShownRow, Change | None]]:
+    """Rows that are slower or new and take at least half of what the function takes more."""
+    for row in view.rows:
+        found = row_change(compared, row)
+        if found is None:
+            continue
+        change = found.change
+        more_ns = row.cost.total_ns - (change.previous_ns if change is not None else 0)
+        if (change is None or is_slower(change)) and 2 * more_ns >= total.ns - total.previous_ns:
+            yield row, change
+
+
+def _times(change: Change) -> str:
+    return f"{units.duration(change.previous_ns)} → {units.duration(change.ns)}, {delta_text(change)}"
 
 
 def _severity(name: str) -> Severity:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from profile_neuron.core import units
+from profile_neuron.core.compare import is_told, least_ns, row_change, whole_ns
 from profile_neuron.core.model import NO_OPERATORS
-from profile_neuron.core.render import age, operator_count, total_text, whole_ns
+from profile_neuron.core.render import age, delta_text, operator_count, row_delta, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from profile_neuron.core.model import FunctionView, OperatorRow, Result, RowCost, ShownRow
+    from profile_neuron.core.model import Change, Comparison, FunctionView, OperatorRow, Result, RowCost, ShownRow
 
 _TOP_OPERATORS = 5
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
@@ -45,6 +47,8 @@ def line_hover(view: FunctionView, row: ShownRow, now: Now) -> str:
         lines.append(f"measured together for lines {others}, counted once")
     if cost.operators:
         lines.append(_names(cost))
+    if view.comparison is not None and not row.shared:
+        lines += map(_escaped, _row_comparison(view.comparison, row, now))
     lines.append(_state(view, now))
     return "\n\n".join(lines)
 
@@ -57,6 +61,8 @@ def function_hover(view: FunctionView, now: Now) -> str:
     result = view.result
     if result is not None:
         lines.append(_totals(result))
+        if view.comparison is not None:
+            lines.append(_escaped(comparison_text(view.comparison, now)))
         top = result.costs.operators[:_TOP_OPERATORS]
         if top:
             lines.append("\n".join(_table(top)))
@@ -78,21 +84,41 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> s
     fence = "`" * max(3, 1 + max((len(run) for _, line in text for run in re.findall("`+", line)), default=0))
     lines += [_totals(result), "", f"{fence}python"]
     rows = {row.line: row for row in view.rows}
+    is_compared = view.comparison is not None and view.comparison.total is not None
     for number, code in text:
         row = rows.get(number)
         # A figure that several lines share stands at each of them and counts once.
         time_text = ("≈" if row.shared else "") + units.duration(row.cost.total_ns) if row else ""
         share = units.share(row.cost.total_ns, whole_ns(result)) if row and not row.shared else ""
-        lines.append(f"{number:>5} {time_text:>9} {share:>5} │ {code}".rstrip())
+        delta = f" {row_delta(view, row) if row else '':>7}" if is_compared else ""
+        lines.append(f"{number:>5} {time_text:>9} {share:>5}{delta} │ {code}".rstrip())
     rest = result.costs.unattributed_ns or 0
     if rest:
-        lines.append(f"{'':>5} {units.duration(rest):>9} {units.share(rest, whole_ns(result)):>5} │ unattributed")
+        gap = f" {'':>7}" if is_compared else ""
+        lines.append(f"{'':>5} {units.duration(rest):>9} {units.share(rest, whole_ns(result)):>5}{gap} │ unattributed")
     lines += [fence, ""]
+    if view.comparison is not None:
+        lines += _comparison(view.comparison, now)
     if result.costs.operators:
         lines += [*_table(result.costs.operators), ""]
     lines += [f"- note: {_escaped(warning)}" for warning in result.costs.warnings]
     lines += [f"- {_escaped(result.costs.provenance)}", ""]
     return "\n".join(lines)
+
+
+def comparison_text(compared: Comparison, now: Now) -> str:
+    """One sentence about a function beside its baseline, or why there is nothing to say."""
+    if compared.total is None or compared.baseline is None:
+        return compared.reason
+    return _change_text(compared, compared.total, now)
+
+
+def moment(time_s: float, now: Now) -> str:
+    """When something was: at 14:02:11, with the date where that is not today's."""
+    zone = timezone(timedelta(seconds=now.utc_offset_s))
+    then, today = (datetime.fromtimestamp(seconds, zone) for seconds in (time_s, now.s))
+    day = "" if then.date() == today.date() else f"on {then:%Y-%m-%d} "
+    return f"{day}at {then:%H:%M:%S}"
 
 
 def plain(markdown: str) -> str:
@@ -104,14 +130,50 @@ def _state(view: FunctionView, now: Now) -> str:
     result = view.result
     if result is None:
         return view.state
-    minutes, seconds = divmod(int(result.finished_s + now.utc_offset_s) % 86400, 60)
-    parts = [view.state, f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"]
+    at = datetime.fromtimestamp(result.finished_s, timezone(timedelta(seconds=now.utc_offset_s)))
+    parts = [view.state, f"{at:%H:%M:%S}"]
     if not view.is_current:
         parts += [age(now.s - result.finished_s), *view.reasons]
     parts += [result.device_name, f"inputs: {result.inputs}"]
     runs = f"{result.repeats} run{'' if result.repeats == 1 else 's'}"
     parts.append(f"{runs} {units.spread(result.costs.spread_ns, whole_ns(result))}".strip())
     return " · ".join(_escaped(part) for part in parts)
+
+
+def _row_comparison(compared: Comparison, row: ShownRow, now: Now) -> list[str]:
+    found = row_change(compared, row)
+    if compared.total is None or compared.baseline is None:
+        return [compared.reason]
+    if found is None:
+        return []
+    if found.change is None:
+        return [f"new since the {compared.choice} result {moment(compared.baseline.finished_s, now)}"]
+    return [_change_text(compared, found.change, now), *([f"was: {found.was}"] if found.was else [])]
+
+
+def _change_text(compared: Comparison, change: Change, now: Now) -> str:
+    assert compared.baseline is not None
+    when = moment(compared.baseline.finished_s, now)
+    before = change.previous_ns
+    if not before:
+        return f"{compared.choice} ran no operator {when}"
+    text = f"{compared.choice} {units.duration(before)} {when}"
+    least = least_ns(change)
+    if change.noise is None or least is None:
+        return f"{text}, noise unknown from a single call"
+    if not is_told(change):
+        return f"{text}, within noise {units.spread(round(least), before)}"
+    return f"{text}, {delta_text(change)} (noise {units.spread(round(change.noise * before), before)})"
+
+
+def _comparison(compared: Comparison, now: Now) -> Iterator[str]:
+    """The section of a report about what was before."""
+    yield from ("## Comparison", "", _escaped(comparison_text(compared, now)), "")
+    if compared.removed:
+        yield from ("| removed line | time |", "|:--|--:|")
+        for row in compared.removed:
+            yield f"| {_escaped(row.text)} | {units.duration(row.total_ns)} |"
+        yield ""
 
 
 def _totals(result: Result) -> str:

@@ -334,6 +334,8 @@ class RowCost:
     # None also where the row has several lines, whose deviations do not add up.
     spread_ns: int | None
     operators: tuple[OperatorCalls, ...]
+    # The deviations of its lines added up, which that of the row cannot exceed; None where one is not known.
+    most_spread_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +364,9 @@ class Result:
     modules: tuple[ModuleDependency, ...]
     # Digests of its statements, outer before inner.
     statements: tuple[str, ...]
+    # Of each of them how deep and in which block it stood, and how it began, for a reader.
+    blocks: tuple[str, ...]
+    texts: tuple[str, ...]
     rows: tuple[RowCost, ...]
     costs: FunctionCosts
     device_kind: DeviceKind
@@ -375,6 +380,8 @@ class Result:
     signature: str = ""
     # Which inputs were chosen, where a person or a recording chose them.
     choice: str = ""
+    # The person made it the one that later ones are compared with; known from the store and not from the run.
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +392,55 @@ class ShownRow:
     cost: RowCost
     # Lines of today's text among which the figure cannot be divided, this one included; empty for an own figure.
     shared: tuple[int, ...] = ()
+
+
+# Which earlier result one is compared with.
+BaselineChoice = Literal["previous", "pinned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A time beside what it was in the baseline."""
+
+    previous_ns: int
+    ns: int
+    # Part of previous_ns by which runs of the same code may differ; None where that is not known.
+    noise: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """What became of a row since the baseline."""
+
+    # As in RowCost, by which the row is found.
+    start: int
+    # None for a row that the baseline has not.
+    change: Change | None
+    # How the statement began that this one stands in place of; empty for one that stayed as it was.
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedRow:
+    """A row of the baseline whose statements are gone."""
+
+    text: str
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A result beside an earlier one of its function."""
+
+    choice: BaselineChoice
+    # None where there is nothing to compare with.
+    baseline: Result | None
+    # Why nothing is compared, one sentence; empty where something is.
+    reason: str
+    total: Change | None = None
+    # Sorted by start; without those that cannot be told apart in one of the two results.
+    rows: tuple[RowChange, ...] = ()
+    removed: tuple[RemovedRow, ...] = ()
 
 
 # What a person sees of a function.
@@ -441,3 +497,5 @@ class FunctionView:
     failure: Failure | None = None
     # Where the failure is to be shown in today's text.
     failure_line: int | None = None
+    # Of numbers of today's code with earlier ones; None where there are none of today's.
+    comparison: Comparison | None = None

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from profile_neuron.core import units
+from profile_neuron.core.compare import is_told, row_change, whole_ns
 from profile_neuron.core.model import NO_OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profile_neuron.core.model import FunctionView, Holder, Result, ShownRow
+    from profile_neuron.core.model import Change, FunctionView, Holder, Result, ShownRow
 
 # The server's commands that a lens can call; lsp/commands.py has one function for each.
 Verb = Literal["profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs"]
 
+# What an editor shows of a hint for certain.
+HINT_WIDTH = 40
 # A failure's first words are a lens; the rest is in its diagnostic.
 _REASON_WIDTH = 40
 
@@ -28,11 +31,15 @@ class Hint:
     # Whose hint it is, and of which of its rows.
     view: FunctionView
     row: ShownRow
+    shows_delta: bool = True
 
     @property
     def text(self) -> str:
         """Made when it is asked for: of a thousand hints an editor shows sixty."""
-        return row_text(self.view, self.row)
+        text = row_text(self.view, self.row)
+        delta = row_delta(self.view, self.row) if self.shows_delta else ""
+        # The time says more than the delta does.
+        return f"{text} {delta}" if delta and len(text) + 1 + len(delta) <= HINT_WIDTH else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class HintSettings:
     min_time_ns: int = 1000
     max_per_function: int = 30
     show_stale: bool = True
+    show_delta: bool = True
 
 
 def hints(views: Iterable[FunctionView], settings: HintSettings) -> tuple[Hint, ...]:
@@ -93,6 +101,24 @@ def row_text(view: FunctionView, row: ShownRow) -> str:
     return " · ".join(part for part in (time, share, operator_count(row)) if part)
 
 
+def row_delta(view: FunctionView, row: ShownRow) -> str:
+    """What became of a row since the baseline: ▲12 %, ▼8 %, new; empty where that is noise or not known."""
+    found = row_change(view.comparison, row)
+    if found is None or not view.is_current:
+        return ""
+    return "new" if found.change is None else delta_text(found.change)
+
+
+def delta_text(change: Change) -> str:
+    """A change in whole percent: ▲12 % slower, ▼8 % faster; empty where it is no more than noise."""
+    if not is_told(change):
+        return ""
+    before, difference = change.previous_ns, abs(change.ns - change.previous_ns)
+    percent = (200 * difference + before) // (2 * before)
+    # What takes any time at all has not lost all of it.
+    return f"▲{percent} %" if change.ns > before else f"▼{min(percent, 99) if change.ns else percent} %"
+
+
 def operator_count(row: ShownRow) -> str:
     """How many operators a row runs in a call: 1 op, 3 ops; empty for none."""
     calls = sum(operator.calls for operator in row.cost.operators)
@@ -107,12 +133,6 @@ def total_text(result: Result) -> str:
     if NO_OPERATORS in result.costs.warnings:
         return NO_OPERATORS
     return _with_device(result, units.duration(whole_ns(result)))
-
-
-def whole_ns(result: Result) -> int:
-    """What the lines of a function and the rest of it add up to."""
-    costs = result.costs
-    return (costs.device_ns if costs.device_ns is not None else costs.host_ns) or 0
 
 
 def age(seconds: float) -> str:
@@ -151,7 +171,7 @@ def _function_hints(view: FunctionView, settings: HintSettings) -> list[Hint]:
     least_ns = max(settings.min_time_ns, settings.min_share * whole / 100)
     large = [row for row in view.rows if row.cost.total_ns >= least_ns]
     large.sort(key=lambda row: -row.cost.total_ns)
-    return [Hint(row.line, view, row) for row in large[: settings.max_per_function]]
+    return [Hint(row.line, view, row, settings.show_delta) for row in large[: settings.max_per_function]]
 
 
 def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]:
@@ -221,6 +241,8 @@ def _result_title(view: FunctionView, now_s: float) -> str:
     result = view.result
     assert result is not None
     if view.is_current:
-        return total_text(result)
+        compared = view.comparison
+        delta = delta_text(compared.total) if compared is not None and compared.total is not None else ""
+        return f"{total_text(result)} · {delta} vs {compared.choice}" if compared and delta else total_text(result)
     why = "inputs changed" if view.inputs_changed else view.reasons[0] if view.reasons else "older"
     return f"{total_text(result)} ({why}, {age(now_s - result.finished_s)})"

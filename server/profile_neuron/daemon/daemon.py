@@ -63,7 +63,7 @@ from profile_neuron.folders import cache_folder, state_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
-    from profile_neuron.core.model import FunctionView, ModuleDependency, ShownState, State, Toolchain
+    from profile_neuron.core.model import FunctionView, ModuleDependency, Result, ShownState, State, Toolchain
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.runs import Runs
@@ -385,6 +385,33 @@ class Daemon:
         self._start(self._results.remove(path, file.root, self.settings_of(file.root)), f"clear {path}")
         self._repaint(urgent=True)
 
+    def pin(self, function: FunctionId) -> None:
+        """Make today's result of a function the one that later ones are compared with."""
+        file = self._files.get(function.path)
+        result = file.todays_result(function) if file is not None else None
+        if file is None or result is None:
+            self._editor.warn(f"{function.qualname} has no result of today's code to pin; profile it first")
+        else:
+            self._keep_pins(file, result, file.pin(function, result))
+
+    def unpin(self, function: FunctionId) -> None:
+        """Compare the results of a function with no pinned one any more."""
+        file = self._files.get(function.path)
+        unpinned = file.pin(function, None) if file is not None else ()
+        if file is None or not unpinned:
+            self._editor.warn(f"no result of {function.qualname} is pinned")
+        else:
+            self._keep_pins(file, None, unpinned)
+
+    def _keep_pins(self, file: OpenFile, pinned: Result | None, unpinned: Iterable[Result]) -> None:
+        async def keep() -> None:
+            await self._results.pin(file.path, file.root, self.settings_of(file.root), pinned, unpinned)
+            # What was being read meanwhile is from before.
+            await self._load(file.path)
+
+        self._start(keep(), f"pin a result of {file.path}")
+        self._repaint(urgent=True)
+
     def toggle(self) -> None:
         """Hide or show all hints and lenses."""
         self.is_hidden = not self.is_hidden
@@ -439,7 +466,7 @@ class Daemon:
         if not self.settings_of(file.root).enable:
             return ()
         state: ShownState | None = None if self._permission.granted(file.root) else "untrusted"
-        return file.views(self.epoch, self._activity, state)
+        return file.views(self.epoch, self._activity, state, self.settings_of(file.root).baseline)
 
     # How it ends.
 
@@ -751,7 +778,7 @@ class Daemon:
         modules = [item.path for result in file.results_of(function)[:1] for item in result.modules]
         contents = [f"{path} {file.modules[path].sha256 if path in file.modules else ''}" for path in sorted(modules)]
         settings = self.settings_of(file.root)
-        return digest([file.run_key(function, found), settings.interpreter, *_own_settings(settings), *contents])
+        return digest([file.run_key(function, found), settings.interpreter, *settings.of_runs, *contents])
 
     # Running.
 
@@ -996,13 +1023,7 @@ def _folder(make: Callable[[str], Path], name: str) -> Path:
 
 def _circumstances(path: str, root: str, settings: Settings, toolchain: Toolchain) -> str:
     folders = (disk.working_folder(path, root, settings), *disk.project_folders(path, root, settings))
-    return circumstances(toolchain, _own_settings(settings), folders)
-
-
-def _own_settings(settings: Settings) -> list[str]:
-    """What of the settings decides what a run measures."""
-    calls = [f"warm-up {settings.run_warmup}", f"repeats {settings.run_repeats}"]
-    return [*calls, *(f"{name}={value}" for name, value in settings.run_env)]
+    return circumstances(toolchain, settings.of_runs, folders)
 
 
 def _runs_by_save(settings: Settings, manual: bool) -> bool:

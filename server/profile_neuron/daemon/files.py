@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.anchor import anchor, match
+from profile_neuron.core.compare import comparison, lineage
 from profile_neuron.core.fingerprint import digest
 from profile_neuron.core.keys import changes, text_key
 from profile_neuron.core.model import FunctionView
@@ -18,7 +19,15 @@ from profile_neuron.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from profile_neuron.core.model import Activity, Failure, Result, ShownRow, ShownState
+    from profile_neuron.core.model import (
+        Activity,
+        BaselineChoice,
+        Comparison,
+        Failure,
+        Result,
+        ShownRow,
+        ShownState,
+    )
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.disk import Problem
@@ -78,6 +87,7 @@ class OpenFile:
     _lines: list[str] | None = None
     _analysed: str | None = None
     _views: tuple[int, str, tuple[FunctionView, ...]] | None = None
+    _gone: tuple[Outline, dict[tuple[str, int], list[Result]]] | None = None
 
     def replace_text(self, text: str, version: int) -> None:
         """Take over an edit."""
@@ -93,6 +103,7 @@ class OpenFile:
     def results(self, results: tuple[Result, ...]) -> None:
         self._results = results
         self._results_by_function = {}
+        self._gone = None
         for result in results:
             self._results_by_function.setdefault((result.qualname, result.occurrence), []).append(result)
 
@@ -138,14 +149,19 @@ class OpenFile:
         self._analysed, self.outline, self.baseline = None, None, None
 
     def views(
-        self, epoch: int, activity: Callable[[FunctionId], Activity | None], state: ShownState | None
+        self,
+        epoch: int,
+        activity: Callable[[FunctionId], Activity | None],
+        state: ShownState | None,
+        choice: BaselineChoice = "previous",
     ) -> tuple[FunctionView, ...]:
         """What there is to show of each function, in today's lines; kept for as long as text and epoch stay.
 
         state: one that all functions have where they have no run on, such as untrusted; None for their own.
+        choice: of the results that theirs are compared with.
         """
         if self._views is None or self._views[0] != epoch or self._views[1] is not self.text:
-            self._views = (epoch, self.text, _views(self, activity, state))
+            self._views = (epoch, self.text, _views(self, activity, state, choice))
         return self._views[2]
 
     def id_of(self, function: FunctionOutline) -> FunctionId:
@@ -163,6 +179,58 @@ class OpenFile:
     def results_of(self, function: FunctionOutline) -> list[Result]:
         """Results of a function under its name, newest first."""
         return self._results_by_function.get((function.spec.qualname, function.occurrence), [])
+
+    def history(self, function: FunctionOutline, found: Outline) -> list[Result]:
+        """Results of a function under its name and the ones that it had before, newest first."""
+        return lineage(self.results_of(function), function.body, self._gone_results(found))
+
+    def todays_result(self, function_id: FunctionId) -> Result | None:
+        """The result of a function that is shown as fresh; None where there is none."""
+        function = self.outline.function(function_id.qualname, function_id.occurrence) if self.outline else None
+        if self.outline is None or function is None or self.error is not None:
+            return None
+        result, remarks = self.best_result(function, self.outline)
+        return None if remarks else result
+
+    def pin(self, function_id: FunctionId, pinned: Result | None) -> tuple[Result, ...]:
+        """Pin a result of a function, or with None no one; gives those that are no longer pinned.
+
+        Of all that a function is compared with one is pinned, also where it has another name now.
+        """
+        function = self.outline.function(function_id.qualname, function_id.occurrence) if self.outline else None
+        if self.outline is None or function is None:
+            return ()
+        unpinned = tuple(item for item in self.history(function, self.outline) if item.is_pinned and item is not pinned)
+        changed = {id(item): replace(item, is_pinned=False) for item in unpinned}
+        if pinned is not None:
+            changed[id(pinned)] = replace(pinned, is_pinned=True)
+        self.results = tuple(changed.get(id(item), item) for item in self.results)
+        return unpinned
+
+    def comparison(
+        self,
+        result: Result,
+        rows: tuple[ShownRow, ...],
+        function: FunctionOutline,
+        found: Outline,
+        choice: BaselineChoice,
+    ) -> Comparison:
+        """A result of today's code beside the chosen one; worked out once per text, history and choice."""
+        # One slot per function, as for its rows.
+        slot: dict[tuple[object, ...], Comparison] = function.keep("comparison", dict)
+        gone = [item for items in self._gone_results(found).values() for item in items]
+        key = (result.run_id, choice, *((item.run_id, item.is_pinned) for item in (*self.results_of(function), *gone)))
+        if key not in slot:
+            slot.clear()
+            slot[key] = comparison(result, self.history(function, found), rows, choice)
+        return slot[key]
+
+    def _gone_results(self, found: Outline) -> dict[tuple[str, int], list[Result]]:
+        """Results of functions that are not in a text any more, worked out once per text."""
+        if self._gone is None or self._gone[0] is not found:
+            results = self._results_by_function.items()
+            self._gone = (found, {name: items for name, items in results if found.function(*name) is None})
+        return self._gone[1]
 
     def _changes(self, result: Result, found: Outline, function: FunctionOutline) -> tuple[str, ...]:
         choice = self.choices.get(self.id_of(function), "")
@@ -216,11 +284,14 @@ def analysis(
 
 
 def _views(
-    file: OpenFile, activity: Callable[[FunctionId], Activity | None], state: ShownState | None
+    file: OpenFile,
+    activity: Callable[[FunctionId], Activity | None],
+    state: ShownState | None,
+    choice: BaselineChoice,
 ) -> tuple[FunctionView, ...]:
     if file.outline is None:
         return ()
-    found = tuple(_view(file, file.outline, function, activity, state) for function in file.outline.functions)
+    found = tuple(_view(file, file.outline, function, activity, state, choice) for function in file.outline.functions)
     if file.error is not None:
         places = match(file.outline.lines, file.lines)
         edited = [f"{name} changed" for name in _edited_units(file.outline, places)]
@@ -234,6 +305,7 @@ def _view(
     function: FunctionOutline,
     activity: Callable[[FunctionId], Activity | None],
     state: ShownState | None,
+    choice: BaselineChoice,
 ) -> FunctionView:
     function_id = file.id_of(function)
     result, remarks = file.best_result(function, found) if file.results else (None, ())
@@ -254,6 +326,7 @@ def _view(
         shown = "queued" if on.ahead is not None else running
     else:
         shown = state or (outcome.state if outcome is not None else own)
+    rows = anchor(result, function) if result is not None and not inputs_changed else ()
     return FunctionView(
         spec=function.spec,
         occurrence=function.occurrence,
@@ -262,9 +335,10 @@ def _view(
         is_current=is_current,
         reasons=remarks or (() if outcome is None else (_AFTER[outcome.state],)),
         inputs_changed=inputs_changed,
-        rows=anchor(result, function) if result is not None and not inputs_changed else (),
+        rows=rows,
         activity=on,
         failure=outcome.failure if outcome is not None else None,
+        comparison=file.comparison(result, rows, function, found, choice) if result and is_current else None,
     )
 
 
@@ -344,6 +418,7 @@ def _moved(view: FunctionView, places: Mapping[int, int], edited: Sequence[str])
         is_current=view.is_current and not is_edited,
         reasons=view.reasons or tuple(reasons),
         rows=tuple(moved_row for row in view.rows if (moved_row := _moved_row(row, moved)) is not None),
+        comparison=None if is_edited else view.comparison,
     )
 
 

@@ -23,18 +23,21 @@ from profile_neuron.errors import StoreError
 from profile_neuron.folders import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from profile_neuron.core.model import LineCosts, ModuleDependency
     from profile_neuron.core.outline import FunctionOutline, Outline
+    from profile_neuron.core.statements import Statement
     from profile_neuron.daemon.scheduler import FunctionId
     from profile_neuron.daemon.settings import Settings
+    from profile_neuron.daemon.store import RowIdentity
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _MAX_AGE_S = 90 * 86400.0
+_TEXT_WIDTH = 80
 
 
 def result_of(
@@ -66,6 +69,8 @@ def result_of(
         functions=outline.dependencies(function, reached),
         modules=modules,
         statements=tuple(statement.digest for statement in function.statements),
+        blocks=tuple(f"{statement.depth} {statement.block}" for statement in function.statements),
+        texts=tuple(_beginning(statement, function.offset, outline.lines) for statement in function.statements),
         rows=row_costs(target, function),
         costs=target,
         device_kind=costs.device_kind,
@@ -81,6 +86,12 @@ def result_of(
     return replace(made, key=result_key(made))
 
 
+def _beginning(statement: Statement, offset: int, lines: Sequence[str]) -> str:
+    """The first line of a statement, for a reader."""
+    text = " ".join(lines[statement.line + offset - 1].split())
+    return text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1].rstrip()}…"
+
+
 class Results:
     """The stores of all workspace folders, used in one thread; what goes wrong there is said once and costs no run."""
 
@@ -94,7 +105,7 @@ class Results:
     async def load(self, path: str, root: str, settings: Settings, known: Iterable[Result] = ()) -> tuple[Result, ...]:
         """Results of a file, newest first; those that are known already are not made anew."""
         store = self._store(root, settings)
-        by_row = {(item.qualname, item.occurrence, item.key, item.finished_s): item for item in known}
+        by_row = {_identity(item): item for item in known}
 
         def work() -> tuple[Result, ...]:
             # In the store's thread: a thousand results take a while to be read.
@@ -106,9 +117,20 @@ class Results:
         """Keep a result."""
         store = self._store(root, settings)
 
+        await self._call(lambda: store.add(_row(result)))
+
+    async def pin(
+        self, path: str, root: str, settings: Settings, pinned: Result | None, unpinned: Iterable[Result]
+    ) -> None:
+        """Keep which result of a function the person pinned, and which ones no longer."""
+        store = self._store(root, settings)
+        identities = [_identity(item) for item in unpinned]
+
         def work() -> None:
-            body = json.dumps(to_plain(result)).encode("ascii")
-            store.add(Row(result.path, result.qualname, result.occurrence, result.key, result.finished_s, body))
+            is_there = store.pin(path, None if pinned is None else _identity(pinned), identities)
+            if pinned is not None and not is_there:
+                # It went with others that were too many, but is still shown.
+                store.add(replace(_row(pinned), is_pinned=True))
 
         await self._call(work)
 
@@ -141,7 +163,7 @@ class Results:
                 folder = given / name
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            self._say_once(f"the folder for results cannot be used ({error}); results last until the server ends")
+            self._say_once(f"the folder for results cannot be used ({error}), so none are kept there")
             folder = Path(os.devnull)
         known = self._stores.get((str(folder), settings.store_max_bytes))
         if known is None:
@@ -163,24 +185,36 @@ class Results:
             self._complain(text)
 
 
-def _result(row: Row, known: Mapping[tuple[str, int, str, float], Result]) -> Result | None:
-    found = known.get((row.qualname, row.occurrence, row.key, row.finished_s))
+def _row(result: Result) -> Row:
+    body = json.dumps(to_plain(result)).encode("ascii")
+    return Row(result.path, *_identity(result), body, result.is_pinned)
+
+
+def _identity(result: Result) -> RowIdentity:
+    return (result.qualname, result.occurrence, result.key, result.finished_s)
+
+
+def _result(row: Row, known: Mapping[RowIdentity, Result]) -> Result | None:
+    found = known.get(row.identity)
     if found is not None:
-        return found
+        return found if found.is_pinned == row.is_pinned else replace(found, is_pinned=row.is_pinned)
     try:
-        # The file may have had another name when it was run.
-        return replace(from_plain(Result, json.loads(row.body)), path=row.path)
+        # The file may have had another name when it was run, and what is pinned the row alone knows.
+        return replace(from_plain(Result, json.loads(row.body)), path=row.path, is_pinned=row.is_pinned)
     except (ValueError, TypeError, RecursionError) as error:
         log.info("a stored result of %s is of another version and left out: %s", row.path, error)
         return None
 
 
 def limited(results: Iterable[Result]) -> tuple[Result, ...]:
-    """As many as the store keeps of each key and of each function, the first ones."""
+    """As many as the store keeps of each key and of each function, the first ones, and all that are pinned."""
     of_key: Counter[tuple[str, int, str]] = Counter()
     of_function: Counter[tuple[str, int]] = Counter()
     kept = []
     for result in results:
+        if result.is_pinned:
+            kept.append(result)
+            continue
         function = (result.qualname, result.occurrence)
         key = (*function, result.key)
         of_key[key] += 1

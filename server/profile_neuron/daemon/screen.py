@@ -33,6 +33,7 @@ class Screen:
             settings.hints_min_time_ns,
             settings.hints_max_per_function,
             settings.hints_stale == "mark",
+            settings.hints_delta,
         )
         return hints(self._daemon.views(file), wanted)
 

@@ -20,8 +20,9 @@ RunOnSave = Literal["off", "manual", "always"]
 StaleHints = Literal["mark", "hide"]
 OnEdit = Literal["finish", "cancel"]
 WhenBusy = Literal["wait", "skip"]
+Baseline = Literal["previous", "pinned"]
 
-DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs")
+DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs", "regression")
 DIAGNOSTIC_SEVERITIES = ("hint", "information", "warning", "off")
 
 
@@ -70,6 +71,10 @@ class Settings:
     hints_max_per_function: int = 30
     # Whether times of code that was edited since are marked or hidden.
     hints_stale: StaleHints = "mark"
+    # Whether what became of a time since the baseline is shown behind it.
+    hints_delta: bool = True
+    # Which earlier result a time is compared with: the last one of other code, or the one that was pinned.
+    baseline: Baseline = "previous"
     # Whether a summary is shown above a decorated function.
     code_lens_enable: bool = True
     # Whether remarks about lines are shown as diagnostics.
@@ -80,6 +85,12 @@ class Settings:
     store_directory: str = ""
     # Bytes that the kept results may take before old ones are removed.
     store_max_bytes: int = 2_000_000_000
+
+    @property
+    def of_runs(self) -> tuple[str, ...]:
+        """What decides what a run measures, beside interpreter and folders."""
+        calls = (f"warm-up {self.run_warmup}", f"repeats {self.run_repeats}")
+        return (*calls, *(f"{name}={value}" for name, value in self.run_env))
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,6 +451,8 @@ _ROWS = (
         _one(_whole(0, _MOST_COUNT)),
     ),
     _Row("hints.stale", "hints_stale", "mark", '"mark" or "hide"', _one(_choice(*get_args(StaleHints)))),
+    _Row("hints.delta", "hints_delta", True, _SWITCH, _one(_boolean)),
+    _Row("baseline", "baseline", "previous", '"previous" or "pinned"', _one(_choice(*get_args(Baseline)))),
     _Row("codeLens.enable", "code_lens_enable", True, _SWITCH, _one(_boolean)),
     _Row("diagnostics.enable", "diagnostics_enable", True, _SWITCH, _one(_boolean)),
     _Row(
@@ -467,8 +480,8 @@ MACHINE: frozenset[str] = frozenset({"store.directory", "store.maxSize"})
 # Names that the extension reads itself, and names of versions to come, so that no one is told that they are wrong.
 _FOREIGN = frozenset(
     {
-        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "hints.delta",
-        "baseline", "device.cores", "device.idleRelease", "profile.mode", "watchFolders", "host", "pathMap",
+        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "device.cores",
+        "device.idleRelease", "profile.mode", "watchFolders", "host", "pathMap",
     }
 )  # fmt: skip
 # What may stand before a dot in a name.

@@ -16,7 +16,7 @@ from profile_neuron.errors import StoreError
 # sqlite3 is imported inside of functions only: it costs 10 ms, and a server starts before it needs results.
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -40,10 +40,11 @@ _SCHEMA = (
         key TEXT NOT NULL,
         finished_s REAL NOT NULL,
         size_bytes INTEGER NOT NULL,
+        is_pinned INTEGER NOT NULL DEFAULT 0,
         body BLOB NOT NULL
     )""",
     "CREATE INDEX by_path ON results (path, finished_s)",
-    "CREATE INDEX by_age ON results (finished_s, size_bytes)",
+    "CREATE INDEX by_age ON results (finished_s, size_bytes, is_pinned)",
     f"PRAGMA user_version = {VERSION}",
 )
 
@@ -63,6 +64,16 @@ class Row:
     finished_s: float
     # Whatever the caller encoded.
     body: bytes
+    # Kept until it is unpinned or its file is removed, whatever else there is.
+    is_pinned: bool = False
+
+    @property
+    def identity(self) -> RowIdentity:
+        return (self.qualname, self.occurrence, self.key, self.finished_s)
+
+
+# What tells a row from the others of its file.
+RowIdentity = tuple[str, int, str, float]
 
 
 class Store:
@@ -89,15 +100,16 @@ class Store:
         """The results for a file, newest first. A row that is damaged is left out."""
         found = self._do(
             lambda connection: connection.execute(
-                "SELECT qualname, occurrence, key, finished_s, body FROM results"
+                "SELECT qualname, occurrence, key, finished_s, is_pinned, body FROM results"
                 " WHERE path = ? ORDER BY finished_s DESC, id DESC",
                 (_encoded(path),),
             ).fetchall()
         )
         rows = []
-        for qualname, occurrence, key, finished_s, body in found:
+        for qualname, occurrence, key, finished_s, is_pinned, body in found:
             with contextlib.suppress(zlib.error, UnicodeDecodeError):
-                rows.append(Row(path, _decoded(qualname), occurrence, key, finished_s, zlib.decompress(body)))
+                plain = zlib.decompress(body)
+                rows.append(Row(path, _decoded(qualname), occurrence, key, finished_s, plain, bool(is_pinned)))
         if len(rows) < len(found):
             log.warning("%d results for %s in %s are damaged and left out", len(found) - len(rows), path, self._file)
         return tuple(rows)
@@ -110,17 +122,31 @@ class Store:
         def work(connection: sqlite3.Connection) -> None:
             with _writing(connection):
                 connection.execute(
-                    "INSERT INTO results (path, qualname, occurrence, key, finished_s, size_bytes, body)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (path, qualname, row.occurrence, row.key, row.finished_s, len(body), body),
+                    "INSERT INTO results (path, qualname, occurrence, key, finished_s, size_bytes, is_pinned, body)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (path, qualname, row.occurrence, row.key, row.finished_s, len(body), row.is_pinned, body),
                 )
                 _limit_function(connection, path, qualname, row.occurrence)
                 _limit_size(connection, self._max_bytes)
 
         self._do(work)
 
+    def pin(self, path: str, pinned: RowIdentity | None, unpinned: Iterable[RowIdentity]) -> bool:
+        """Pin a row of a file and unpin others; gives whether the one to be pinned is there.
+
+        What is unpinned counts among the others again, and goes with the next one that is added if they are too many.
+        """
+
+        def work(connection: sqlite3.Connection) -> bool:
+            with _writing(connection):
+                for row in unpinned:
+                    _set_pin(connection, path, row, False)
+                return pinned is None or _set_pin(connection, path, pinned, True)
+
+        return self._do(work)
+
     def remove(self, path: str) -> int:
-        """Forget a file; gives how many results went."""
+        """Forget a file, with what is pinned of it; gives how many results went."""
         return self._do(
             lambda connection: connection.execute("DELETE FROM results WHERE path = ?", (_encoded(path),)).rowcount
         )
@@ -135,8 +161,8 @@ class Store:
         def work(connection: sqlite3.Connection) -> None:
             with _writing(connection):
                 connection.execute(
-                    "INSERT INTO results (path, qualname, occurrence, key, finished_s, size_bytes, body)"
-                    " SELECT ?, qualname, occurrence, key, finished_s, size_bytes, body FROM results AS here"
+                    "INSERT INTO results (path, qualname, occurrence, key, finished_s, size_bytes, is_pinned, body)"
+                    " SELECT ?, qualname, occurrence, key, finished_s, size_bytes, is_pinned, body FROM results AS here"
                     " WHERE path = ? AND NOT EXISTS ("
                     "  SELECT 1 FROM results AS there WHERE there.path = ? AND there.finished_s = here.finished_s"
                     "  AND there.qualname = here.qualname AND there.occurrence = here.occurrence"
@@ -237,7 +263,8 @@ class Store:
         connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
         try:
             _prepare(connection)
-            connection.execute("DELETE FROM results WHERE finished_s < ?", (self._now() - self._max_age_s,))
+            oldest_s = self._now() - self._max_age_s
+            connection.execute("DELETE FROM results WHERE finished_s < ? AND NOT is_pinned", (oldest_s,))
         except BaseException:
             connection.close()
             raise
@@ -301,9 +328,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _limit_function(connection: sqlite3.Connection, path: bytes, qualname: bytes, occurrence: int) -> None:
-    """Keep the newest rows of each key, and of these the newest of the function."""
+    """Keep the newest rows of each key, and of these the newest of the function; pinned ones stay and do not count."""
     newest_first = connection.execute(
-        "SELECT id, key FROM results WHERE path = ? AND qualname = ? AND occurrence = ?"
+        "SELECT id, key FROM results WHERE path = ? AND qualname = ? AND occurrence = ? AND NOT is_pinned"
         " ORDER BY finished_s DESC, id DESC",
         (path, qualname, occurrence),
     )
@@ -323,12 +350,24 @@ def _limit_size(connection: sqlite3.Connection, max_bytes: int) -> None:
     if excess <= 0:
         return
     surplus = []
-    for row_id, size_bytes in connection.execute("SELECT id, size_bytes FROM results ORDER BY finished_s, id"):
+    oldest_first = "SELECT id, size_bytes FROM results WHERE NOT is_pinned ORDER BY finished_s, id"
+    for row_id, size_bytes in connection.execute(oldest_first):
         surplus.append((row_id,))
         excess -= size_bytes
         if excess <= 0:
             break
     connection.executemany("DELETE FROM results WHERE id = ?", surplus)
+
+
+def _set_pin(connection: sqlite3.Connection, path: str, row: RowIdentity, is_pinned: bool) -> bool:
+    """Whether there was a row to do it to."""
+    qualname, occurrence, key, finished_s = row
+    done = connection.execute(
+        "UPDATE results SET is_pinned = ?"
+        " WHERE path = ? AND qualname = ? AND occurrence = ? AND key = ? AND finished_s = ?",
+        (is_pinned, _encoded(path), _encoded(qualname), occurrence, key, finished_s),
+    )
+    return done.rowcount > 0
 
 
 def _tells_damage(error: sqlite3.DatabaseError) -> bool:

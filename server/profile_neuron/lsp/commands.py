@@ -46,6 +46,8 @@ class Commands:
             "cancel": self.cancel,
             "cancelAll": self.cancel_all,
             "clear": self.clear,
+            "pinBaseline": self.pin_baseline,
+            "unpinBaseline": self.unpin_baseline,
             "toggleInline": self.toggle_inline,
             "showReport": self.show_report,
             "showLog": self.show_log,
@@ -85,6 +87,18 @@ class Commands:
         file = await self._file(arguments)
         if file is not None:
             self._daemon.clear(file.path)
+
+    async def pin_baseline(self, arguments: list[Any]) -> None:
+        """Pin today's result of a function as the one that later ones are compared with, in place of another."""
+        _, functions = await self._functions(arguments)
+        for function in functions:
+            self._daemon.pin(function)
+
+    async def unpin_baseline(self, arguments: list[Any]) -> None:
+        """Take back what was pinned of a function."""
+        _, functions = await self._functions(arguments)
+        for function in functions:
+            self._daemon.unpin(function)
 
     async def toggle_inline(self, arguments: list[Any]) -> None:
         """Hide or show hints and lenses."""

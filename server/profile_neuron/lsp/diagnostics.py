@@ -1,4 +1,4 @@
-"""textDocument/publishDiagnostics: what runs could not do, at the lines that are to blame."""
+"""textDocument/publishDiagnostics: what runs could not do and what became slower, at the lines to blame."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Diagnostics:
     async def _publish(self) -> None:
         current: dict[str, list[types.Diagnostic]] = {}
         for opened in self._daemon.files:
-            if not (opened.outcomes or opened.save_problem or opened.uri in self._published):
+            if not (opened.outcomes or opened.save_problem or opened.results or opened.uri in self._published):
                 # Nothing to say, which a large file need not be analysed for.
                 continue
             file = await self._daemon.analysed(opened.path)
