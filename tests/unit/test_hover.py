@@ -183,3 +183,12 @@ def test_code_with_fences_does_not_end_the_report(code: str) -> None:
 def test_a_report_without_a_result_says_the_state_and_the_reason() -> None:
     text = report(view(None, state="failed", failure=failure("RuntimeError: x|y")), [(4, "a")], NOW)
     assert text == "# f\n\nfailed\n\nRuntimeError: x\\|y\n"
+
+
+def test_what_a_function_was_called_with_is_in_its_hover_and_report_and_not_at_each_line() -> None:
+    made = view(12 * MS, [row(5, 3 * MS)])
+    assert made.result is not None
+    made = replace(made, result=replace(made.result, signature="x: float32[8, 2], eps=1e-05"))
+    assert r"called with x: float32\[8, 2\], eps=1e\-05" in function_hover(made, NOW).split("\n\n")
+    assert r"called with x: float32\[8, 2\], eps=1e\-05" in report(made, [(5, "x")], NOW).split("\n\n")
+    assert "called with" not in line_hover(made, made.rows[0], NOW)

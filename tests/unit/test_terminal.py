@@ -169,3 +169,13 @@ def test_a_progress_bar_of_user_code_shows_its_last_state_without_colours(capsys
 def test_time_without_any_line_is_shown_as_unattributed(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal().result(replace(COSTS, functions=(replace(F, lines=(), host_ns=5_000),)), show_operators=False)
     assert "         5.00 µs  100 %                │ unattributed\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("signature", "is_shown"), [("", False), ("x: float32[8, 2]", True), ("x" * 61, False)])
+def test_what_a_function_was_called_with_is_shown_where_it_is_short(
+    signature: str, is_shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Terminal().result(replace(COSTS, signature=signature), show_operators=False)
+    first, second = [line for line in capsys.readouterr().out.split("\n") if " calls" in line]
+    assert first.endswith(f" · 5 calls · {signature}" if is_shown else " · 5 calls")
+    assert "float32" not in second

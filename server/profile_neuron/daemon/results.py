@@ -72,6 +72,7 @@ def result_of(
         warmup=costs.warmup,
         inputs=costs.inputs,
         toolchain=costs.toolchain,
+        signature=costs.signature,
     )
 
 

@@ -24,9 +24,10 @@ from profile_neuron.core.model import (
 from profile_neuron.core.project import ProjectFiles
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
-from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
+from profile_neuron.worker.inputs import Arguments, Inputs, check_arguments, find_inputs, positional_names
 from profile_neuron.worker.line_clock import LineClock, default_clock
 from profile_neuron.worker.run_files import imported_modules, line_log, write_json
+from profile_neuron.worker.signature import signature_text
 from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
@@ -58,15 +59,17 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     mark = marks.find(request)
     report("inputs", 0, 0)
     try:
-        target = find_target(module, mark, request)
-        factory, inputs_source = find_inputs(module, target, request)
+        target = find_target(module, mark, request, project)
+        found = find_inputs(module, mark, target, request, project)
     except RunStopped:
         raise
     except BaseException as error:
         raise RunStopped("failed", failure_of(error, project)) from error
-    build = _inputs_builder(factory, target, request, project, inputs_source)
-    inputs = _inputs_of_calls(build(), build, mark.options.fresh)
-    _Capture(request, loader, project, torch, target, inputs_source).take(inputs, report)
+    build = _inputs_builder(found, target, request, project)
+    first = build()
+    signature = signature_text(positional_names(target), *first)
+    inputs = _inputs_of_calls(first, build, mark.options.fresh)
+    _Capture(request, loader, project, torch, target, found.source, signature).take(inputs, report)
 
 
 def project_files(request: RunRequest) -> ProjectFiles:
@@ -100,15 +103,17 @@ def _saved_bytes(request: RunRequest) -> bytes:
 
 
 def _inputs_builder(
-    factory: Callable[[], object] | None, target: Target, request: RunRequest, project: ProjectFiles, source: str
+    inputs: Inputs, target: Target, request: RunRequest, project: ProjectFiles
 ) -> Callable[[], Arguments]:
     def build() -> Arguments:
         try:
-            args, kwargs = arguments(factory()) if factory is not None else ((), {})
+            built = inputs.build()
+        except RunStopped:
+            raise
         except BaseException as error:
             raise RunStopped("failed", failure_of(error, project)) from error
-        check_arguments(target, args, kwargs, request, source)
-        return args, kwargs
+        check_arguments(target, built, request.qualname, inputs)
+        return built
 
     return build
 
@@ -131,6 +136,7 @@ class _Capture:
         torch: str,
         target: Target,
         inputs_source: str,
+        signature: str,
     ) -> None:
         self._request = request
         self._loader = loader
@@ -138,6 +144,7 @@ class _Capture:
         self._torch = torch
         self._target = target
         self._inputs_source = inputs_source
+        self._signature = signature
         self._repeats = request.repeats or target.options.repeats
         self._warmup = target.options.warmup if request.warmup is None else request.warmup
         self._pid = os.getpid()
@@ -243,6 +250,7 @@ class _Capture:
             modules=imported_modules(request.path, self._loader.executed),
             failure=self._failure,
             warnings=tuple(dict.fromkeys(self._warnings)),
+            signature=self._signature,
         )
 
 

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.model import Failure
 from profile_neuron.worker.failures import RunStopped
-from profile_neuron.worker.inputs import factory_names, listing, required_parameters
+from profile_neuron.worker.inputs import (
+    call_factory,
+    decorator_place,
+    factory_names,
+    listing,
+    place_of,
+    required_parameters,
+)
 from profile_neuron.worker.torch_host import is_compiled
 from profile_neuron.worker.wrapping import contains, definition, innermost_function, wrapped_chain
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from profile_neuron.decorator import Options
     from profile_neuron.wire.messages import RunRequest
@@ -37,7 +44,7 @@ class Target:
     bound: bool
 
 
-def find_target(module: types.ModuleType, mark: Mark, request: RunRequest) -> Target:
+def find_target(module: types.ModuleType, mark: Mark, request: RunRequest, project: Container[str]) -> Target:
     """How to call the decorated function as the user's code would: through its module or its class."""
     decorated = mark.decorated
     function = definition(decorated, request.path, request.first_line) or innermost_function(decorated)
@@ -53,22 +60,25 @@ def find_target(module: types.ModuleType, mark: Mark, request: RunRequest) -> Ta
             "failed",
             Failure(f"not-runnable: the class of {request.qualname} cannot be reached from the module"),
         )
-    return _member_target(module, owner, name, bound, function, mark.options, request)
+
+    def instance() -> object:
+        return _instance(module, owner, mark, request, project)
+
+    return _member_target(owner, name, bound, function, mark.options, instance)
 
 
 def _member_target(
-    module: types.ModuleType,
     owner: type,
     name: str,
     bound: object,
     function: types.FunctionType | None,
     options: Options,
-    request: RunRequest,
+    make_instance: Callable[[], object],
 ) -> Target:
     chain = wrapped_chain(bound)
     if isinstance(bound, (classmethod, staticmethod)):
         return Target(bound.__get__(None, owner), function, options, chain, isinstance(bound, classmethod))
-    instance = _instance(module, owner, options, request)
+    instance = make_instance()
     if isinstance(bound, property):
         if function is not None and bound.fset is not None and contains(bound.fset, function):
             return Target(lambda value: bound.__set__(instance, value), function, options, chain, bound=True)
@@ -145,14 +155,20 @@ def _call_of(value: object) -> Callable[..., Any]:
     return found
 
 
-def _instance(module: types.ModuleType, owner: type, options: Options, request: RunRequest) -> object:
-    if options.instance is not None:
-        return options.instance()
+def _instance(
+    module: types.ModuleType, owner: type, mark: Mark, request: RunRequest, project: Container[str]
+) -> object:
+    def made(factory: Callable[[], object], source: str) -> object:
+        place = place_of(factory, project, decorator_place(mark, request))
+        return call_factory(factory, source, place, f"an object of class {owner.__name__}")
+
+    if mark.options.instance is not None:
+        return made(mark.options.instance, "instance= of the decorator")
     names = factory_names(owner.__qualname__, "instance")
     for name in names:
         factory = vars(module).get(name)
         if callable(factory):
-            return factory()
+            return made(factory, name)
     missing = required_parameters(owner)
     reason = f"takes {listing(missing)}" if missing else ""
     if inspect.isabstract(owner):
