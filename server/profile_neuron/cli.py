@@ -123,6 +123,9 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--device", choices=("auto", "cpu"), default="auto", help="what is measured (default: auto; so far the CPU)"
     )
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
+    run.add_argument(
+        "--inputs", default="", metavar="NAME", help="which of the decorator's named inputs (default: the first)"
+    )
     run.add_argument("--keep", action="store_true", help="keep the run folders and print where they are")
     run.add_argument(
         "--python",
@@ -451,6 +454,7 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         cwd=str(here if related else root),
         limits=Limits(arguments.import_timeout, arguments.timeout),
         keep=arguments.keep,
+        input_set=arguments.inputs,
     )
 
 

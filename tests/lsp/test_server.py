@@ -892,7 +892,7 @@ class TestFolders:
         assert [run["cwd"] for run in fake.runs] == [str(beta / "sub"), str(beta)]
 
 
-OF_FUNCTION = ("profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs")
+OF_FUNCTION = ("profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs", "selectInputs")
 OF_FILE = ("profileFile", "clear")
 ONE_SENTENCE = "one sentence"
 
@@ -936,7 +936,7 @@ class TestCommands:
         offered = client.capabilities["executeCommandProvider"]["commands"]
         assert sorted(name.removeprefix("profileNeuron.server.") for name in offered) == [
             "addInputs", "cancel", "cancelAll", "clear", "goToFailure", "profileAllStale", "profileFile",
-            "profileFunction", "showLog", "showReport", "toggleInline",
+            "profileFunction", "selectInputs", "showLog", "showReport", "toggleInline",
         ]  # fmt: skip
 
     @pytest.mark.parametrize(

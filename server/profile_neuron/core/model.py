@@ -33,6 +33,8 @@ class FunctionSpec:
     # Columns of the name on the line of def, in UTF-8 bytes as the ast module counts.
     name_column: int
     name_end_column: int
+    # Names of the inputs that the decorator gives; empty where it gives no named ones, or the text does not tell.
+    input_sets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from profile_neuron.core.render import total_text
 from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
+from profile_neuron.daemon.input_sets import InputSets
 from profile_neuron.daemon.interpreters import Place, interpreter
 from profile_neuron.daemon.permission import Permission
 from profile_neuron.daemon.results import Results, limited, module_paths, result_of
@@ -124,6 +125,7 @@ class Daemon:
         self._stamps: dict[Place, tuple[int, int | None]] = {}
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._results = Results(editor.log)
+        self._input_sets = InputSets(_folder(state_folder, "inputs"))
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
         # What functions printed in their last run.
@@ -297,6 +299,17 @@ class Daemon:
         """End one run."""
         if self._running is not None and self._running.run_id == run_id:
             self.cancel([self._running.function])
+
+    def select_inputs(self, function: FunctionId, name: str) -> None:
+        """Run a function with those of its named inputs from now on, which is kept."""
+        file = self._files.get(function.path)
+        if file is None:
+            return
+        try:
+            self._input_sets.choose(file.root, function.path, function.qualname, name)
+        except OSError as error:
+            self._editor.warn(f"the choice of inputs cannot be kept ({error}); it holds until the server ends")
+        self._repaint(urgent=True)
 
     def clear(self, path: str) -> None:
         """Forget the results of a file, on disk as well."""
@@ -707,10 +720,17 @@ class Daemon:
             settings.run_import_timeout_s,
             settings.run_timeout_s,
         )
+        request = replace(request, input_set=self._input_set(plan))
         if not self._permission.granted(plan.root):
             # Taken back while the run waited.
             return "cancelled", Failure("the workspace is not trusted any more")
         return await runs.run(request, place, progress, lambda text: self._take_output(wish.function, text))
+
+    def _input_set(self, plan: _Plan) -> str:
+        """The inputs that were chosen for a function, as long as its decorator has that name."""
+        spec = plan.function.spec
+        name = self._input_sets.chosen(plan.root, plan.path, spec.qualname) if spec.input_sets else ""
+        return name if name in spec.input_sets else ""
 
     def _ready_runs(self) -> Runs:
         # Imported with the first run: the wire costs a start of the server more than anything else of ours.
