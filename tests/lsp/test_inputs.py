@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from profile_neuron.core.recording import file_name
 from tests.lsp.client import LspError
 from tests.lsp.screen import act, lenses, said, until, until_hints, until_lens
 
@@ -127,6 +128,17 @@ def test_a_choice_whose_name_is_gone_from_the_decorator_no_longer_counts(
     document.replace_all(SOURCE.replace('"b1"', '"b2"'))
     document.save(reason=2)
     assert run_again(client, document, fake) == ""
+
+
+def test_the_run_is_told_where_the_recorded_inputs_are(
+    serve: Serve, path: Path, tmp_path: Path, fake: FakeAgents
+) -> None:
+    recordings = tmp_path / "state/profile-neuron/recordings"
+    recordings.mkdir(parents=True)
+    kept = recordings / file_name(str(path), "g")
+    kept.write_text("{}")
+    opened(serve, path)
+    assert {run["qualname"]: run["recorded_inputs"] for run in fake.runs} == {"f": "", "g": str(kept)}
 
 
 def test_a_function_without_inputs_still_offers_to_add_them(serve: Serve, path: Path) -> None:

@@ -26,6 +26,7 @@ from profile_neuron.daemon.files import OpenFile, Outcome, analysis
 from profile_neuron.daemon.input_sets import InputSets
 from profile_neuron.daemon.interpreters import Place, interpreter
 from profile_neuron.daemon.permission import Permission
+from profile_neuron.daemon.recordings import recording_of
 from profile_neuron.daemon.results import Results, limited, module_paths, result_of
 from profile_neuron.daemon.scheduler import (
     Asked,
@@ -720,7 +721,8 @@ class Daemon:
             settings.run_import_timeout_s,
             settings.run_timeout_s,
         )
-        request = replace(request, input_set=self._input_set(plan))
+        recorded = await asyncio.to_thread(recording_of, plan.path, plan.function.spec.qualname)
+        request = replace(request, input_set=self._input_set(plan), recorded_inputs=recorded)
         if not self._permission.granted(plan.root):
             # Taken back while the run waited.
             return "cancelled", Failure("the workspace is not trusted any more")

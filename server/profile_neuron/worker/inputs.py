@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from profile_neuron.wire.messages import RunRequest
     from profile_neuron.worker.marks import Mark
+    from profile_neuron.worker.rebuild import Recorded
     from profile_neuron.worker.targets import Target
 
 # What was given is quoted in a sentence up to here.
@@ -44,10 +45,18 @@ class Inputs:
     advice: str = "return a tuple with one value per parameter"
 
 
-def find_inputs(module: ModuleType, mark: Mark, target: Target, request: RunRequest, project: Container[str]) -> Inputs:
+def find_inputs(
+    module: ModuleType,
+    mark: Mark,
+    target: Target,
+    request: RunRequest,
+    project: Container[str],
+    recorded: Recorded | str,
+) -> Inputs:
     """What builds the inputs of a function, in the order that the README gives.
 
-    Raises RunStopped, with the state noInputs where arguments are needed and nothing builds them.
+    recorded: as load_recorded gives it. Raises RunStopped, with the state noInputs where arguments are needed and
+    nothing builds them.
     """
     at_decorator = decorator_place(mark, request)
     inputs = target.options.inputs
@@ -64,13 +73,17 @@ def find_inputs(module: ModuleType, mark: Mark, target: Target, request: RunRequ
         factory = vars(module).get(name)
         if callable(factory):
             return _from_factory(factory, name, target, request, project, at_decorator)
+    problem = recorded if isinstance(recorded, str) else recorded.problem(target.bound)
+    if not isinstance(recorded, str) and not problem:
+        return _from_recording(recorded, target, request)
     missing = _required_arguments(target)
     if missing:
         raise RunStopped(
             "noInputs",
             Failure(
-                f"{request.qualname} needs {listing(missing)}; add a function {names[0]}() to the file that "
-                "returns them as a tuple, or give the decorator inputs=..."
+                f"{request.qualname} needs {listing(missing)}; {before_advice(recorded, problem)}add a function "
+                f"{names[0]}() to the file that returns them as a tuple, give the decorator inputs=..., or keep those "
+                "of your own program with profile-neuron record"
             ),
         )
     return Inputs("none needed", lambda: ((), {}), at_decorator)
@@ -159,6 +172,14 @@ def positional_names(target: Target) -> list[str]:
     return names[1:] if bound else names
 
 
+def before_advice(recorded: Recorded | str, problem: str) -> str:
+    """Why what was recorded cannot be used, as the beginning of a sentence that goes on with what to do instead."""
+    if isinstance(recorded, str):
+        # It ends with advice of its own.
+        return f"{recorded}, or " if recorded else ""
+    return f"{problem}; " if problem else ""
+
+
 def listing(names: list[str]) -> str:
     """Arguments x, weight and eps, for a sentence."""
     if len(names) == 1:
@@ -202,6 +223,12 @@ def _from_factory(
         raise RunStopped("failed", Failure(reason, (place,)))
 
     return Inputs(source, build, place)
+
+
+def _from_recording(recorded: Recorded, target: Target, request: RunRequest) -> Inputs:
+    text = linecache.getline(request.path, request.def_line).strip()
+    place = Frame(request.path, request.def_line, request.qualname.rpartition(".")[2], text)
+    return Inputs(recorded.source, lambda: recorded.arguments(target.bound, place), place, "record them again")
 
 
 def _no_input_set(request: RunRequest, known: Mapping[str, object]) -> str:

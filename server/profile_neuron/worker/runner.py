@@ -26,9 +26,10 @@ from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, Inputs, check_arguments, find_inputs, positional_names
 from profile_neuron.worker.line_clock import LineClock, default_clock
+from profile_neuron.worker.rebuild import load_recorded
 from profile_neuron.worker.run_files import imported_modules, line_log, write_json
 from profile_neuron.worker.signature import signature_text
-from profile_neuron.worker.targets import Target, find_target
+from profile_neuron.worker.targets import Target, find_target, function_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,8 +60,9 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     mark = marks.find(request)
     report("inputs", 0, 0)
     try:
-        target = find_target(module, mark, request, project)
-        found = find_inputs(module, mark, target, request, project)
+        recorded = load_recorded(request, module, function_of(mark, request))
+        target = find_target(module, mark, request, project, recorded)
+        found = find_inputs(module, mark, target, request, project, recorded)
     except RunStopped:
         raise
     except BaseException as error:
@@ -69,7 +71,8 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     first = build()
     signature = signature_text(positional_names(target), *first)
     inputs = _inputs_of_calls(first, build, mark.options.fresh)
-    _Capture(request, loader, project, torch, target, found.source, signature).take(inputs, report)
+    warnings = [] if isinstance(recorded, str) else recorded.warnings
+    _Capture(request, loader, project, torch, target, found.source, signature, warnings).take(inputs, report)
 
 
 def project_files(request: RunRequest) -> ProjectFiles:
@@ -137,6 +140,7 @@ class _Capture:
         target: Target,
         inputs_source: str,
         signature: str,
+        warnings: list[str],
     ) -> None:
         self._request = request
         self._loader = loader
@@ -149,7 +153,7 @@ class _Capture:
         self._warmup = target.options.warmup if request.warmup is None else request.warmup
         self._pid = os.getpid()
         self._failure: Failure | None = None
-        self._warnings: list[str] = []
+        self._warnings = warnings
 
     def take(self, inputs: Iterator[Arguments], report: Report) -> None:
         """Make all calls and write the run folder."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from profile_neuron.core.model import Failure
 from profile_neuron.worker.failures import RunStopped
 from profile_neuron.worker.inputs import (
+    before_advice,
     call_factory,
     decorator_place,
     factory_names,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from profile_neuron.decorator import Options
     from profile_neuron.wire.messages import RunRequest
     from profile_neuron.worker.marks import Mark
+    from profile_neuron.worker.rebuild import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,15 @@ class Target:
     bound: bool
 
 
-def find_target(module: types.ModuleType, mark: Mark, request: RunRequest, project: Container[str]) -> Target:
-    """How to call the decorated function as the user's code would: through its module or its class."""
+def find_target(
+    module: types.ModuleType, mark: Mark, request: RunRequest, project: Container[str], recorded: Recorded | str
+) -> Target:
+    """How to call the decorated function as the user's code would: through its module or its class.
+
+    recorded: as load_recorded gives it.
+    """
     decorated = mark.decorated
-    function = definition(decorated, request.path, request.first_line) or innermost_function(decorated)
+    function = function_of(mark, request)
     owner, name, bound = _resolve(module, request.qualname, function)
     if bound is None or function is None or not contains(bound, function):
         # Reached some other way than by its name, for example through a registry.
@@ -62,9 +69,15 @@ def find_target(module: types.ModuleType, mark: Mark, request: RunRequest, proje
         )
 
     def instance() -> object:
-        return _instance(module, owner, mark, request, project)
+        return _instance(module, owner, mark, request, project, recorded)
 
     return _member_target(owner, name, bound, function, mark.options, instance)
+
+
+def function_of(mark: Mark, request: RunRequest) -> types.FunctionType | None:
+    """The decorated definition itself, inside of whatever was made around it."""
+    decorated = mark.decorated
+    return definition(decorated, request.path, request.first_line) or innermost_function(decorated)
 
 
 def _member_target(
@@ -156,7 +169,12 @@ def _call_of(value: object) -> Callable[..., Any]:
 
 
 def _instance(
-    module: types.ModuleType, owner: type, mark: Mark, request: RunRequest, project: Container[str]
+    module: types.ModuleType,
+    owner: type,
+    mark: Mark,
+    request: RunRequest,
+    project: Container[str],
+    recorded: Recorded | str,
 ) -> object:
     def made(factory: Callable[[], object], source: str) -> object:
         place = place_of(factory, project, decorator_place(mark, request))
@@ -169,6 +187,9 @@ def _instance(
         factory = vars(module).get(name)
         if callable(factory):
             return made(factory, name)
+    problem = recorded if isinstance(recorded, str) else recorded.instance_problem(owner)
+    if not isinstance(recorded, str) and not problem:
+        return recorded.instance()
     missing = required_parameters(owner)
     reason = f"takes {listing(missing)}" if missing else ""
     if inspect.isabstract(owner):
@@ -179,8 +200,9 @@ def _instance(
         raise RunStopped(
             "noInputs",
             Failure(
-                f"{request.qualname} needs an object to be called on, and {owner.__name__} {reason}; add a function "
-                f"{names[0]}() to the file that builds one, or give the decorator instance=..."
+                f"{request.qualname} needs an object to be called on, and {owner.__name__} {reason}; "
+                f"{before_advice(recorded, problem)}add a function {names[0]}() to the file that builds one, "
+                "or give the decorator instance=..."
             ),
         )
     return owner()
