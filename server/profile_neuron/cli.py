@@ -1,4 +1,4 @@
-"""The command line: run, report, doctor, serve."""
+"""The command line: run, record, report, doctor, serve."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # Paths may hold bytes that are no text; in JSON, too, they come out as valid escapes.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    arguments = _parser().parse_args(sys.argv[1:])
+    own = _own_arguments(sys.argv[1:])
+    arguments = _parser().parse_args(sys.argv[1 : 1 + own])
+    arguments.program = sys.argv[1 + own :]
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -81,6 +83,16 @@ def main() -> None:
     sys.exit(code)
 
 
+def _own_arguments(arguments: Sequence[str]) -> int:
+    """How many of the arguments are ours; with record the rest is a program with arguments of its own."""
+    if arguments[:1] != ["record"]:
+        return len(arguments)
+    position = 1
+    while position < len(arguments) and arguments[position].startswith("-") and arguments[position][:2] != "-m":
+        position += 2 if arguments[position] == "--python" else 1
+    return min(position, len(arguments))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="profile-neuron",
@@ -89,12 +101,14 @@ def _parser() -> argparse.ArgumentParser:
         "  profile-neuron run model.py                    all marked functions of a file\n"
         "  profile-neuron run model.py::Block.forward     one of them\n"
         "  profile-neuron run model.py --json > out.json  for other programs\n"
+        "  profile-neuron record train.py --steps 2       run your own program and keep what marked functions get\n"
         "  profile-neuron doctor                          what is installed, and what to do about it\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"profile-neuron {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run(commands)
+    _add_record(commands)
     _add_report(commands)
     _add_doctor(commands)
     _add_serve(commands)
@@ -127,6 +141,9 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
     run.add_argument(
         "--compare", action="store_true", help="also print what became of each time since the last run of other code"
+    )
+    run.add_argument(
+        "--inputs", default="", metavar="NAME", help="which of the decorator's named inputs (default: the first)"
     )
     run.add_argument("--keep", action="store_true", help="keep the run folders and print where they are")
     run.add_argument(
@@ -165,6 +182,31 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="module that exports the decorator, if you re-export it (profile_neuron)",
     )
     run.set_defaults(command=run_command)
+
+
+def _add_record(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    record = commands.add_parser(
+        "record",
+        usage="profile-neuron record [-h] [--python PATH] [--data] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        help="run your own program and keep what marked functions are first called with",
+        description="Runs your program as python would, and at the first call of each marked function keeps shapes,\n"
+        "types, strides, devices and value ranges of its tensors and its plain arguments. run and your editor then\n"
+        "build inputs like them, for functions that nothing else gives inputs to.",
+        epilog="examples:\n"
+        "  profile-neuron record train.py --steps 2\n"
+        "  profile-neuron record --data -m package.train\n"
+        "\n"
+        "exit code: that of your program; 2 for wrong usage. Processes that it starts are not recorded, and of those\n"
+        "that torchrun starts only rank 0 is: torchrun --no-python profile-neuron record train.py",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # A shortened --python could not be told from an option of the program.
+        allow_abbrev=False,
+    )
+    record.add_argument(
+        "--python", default=sys.executable, metavar="PATH", help="interpreter with your torch (default: this one)"
+    )
+    record.add_argument("--data", action="store_true", help="also keep what the tensors hold, readable only by you")
+    record.set_defaults(command=record_command)
 
 
 def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -261,6 +303,35 @@ def run_command(arguments: argparse.Namespace) -> int:
     except ProfileNeuronError as error:
         terminal.error(str(error))
         return EXIT_FAILED
+
+
+def record_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron record: becomes the user's program, whose exit code counts; 2 where there is none."""
+    from profile_neuron.daemon.hosts import packages_folder
+    from profile_neuron.daemon.recordings import recordings_folder
+    from profile_neuron.terminal import Terminal
+
+    kind, given = "file", list(arguments.program)
+    if given and given[0].startswith("-m"):
+        # Python takes -m MODULE and -mMODULE.
+        kind, given = "-m", [*filter(None, [given[0][2:]]), *given[1:]]
+    problem = ""
+    if not given:
+        problem = "name the program to run, for example: profile-neuron record train.py"
+    elif kind == "file" and not os.path.exists(given[0]):  # noqa: PTH110 - a path as it was given
+        problem = f"{given[0]}: no such file"
+    if problem:
+        Terminal().error(problem)
+        return EXIT_USAGE
+    own_path = packages_folder()
+    program = own_path / "profile_neuron" / "worker" / "record.py"
+    options = [str(own_path), str(recordings_folder()), "1" if arguments.data else "0", kind]
+    sys.stdout.flush()
+    try:
+        os.execvp(arguments.python, [arguments.python, str(program), *options, *given])
+    except OSError as error:
+        Terminal().error(f"{arguments.python} cannot be started: {error.strerror}; name your interpreter with --python")
+        return EXIT_USAGE
 
 
 def report_command(arguments: argparse.Namespace) -> int:
@@ -451,6 +522,7 @@ async def _run_one(
 
 
 def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
+    from profile_neuron.daemon.recordings import recording_of
     from profile_neuron.wire.messages import Limits, RunRequest
 
     root = project_root(asked.path, os.path.exists)
@@ -472,6 +544,8 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         cwd=str(here if related else root),
         limits=Limits(arguments.import_timeout, arguments.timeout),
         keep=arguments.keep,
+        input_set=arguments.inputs,
+        recorded_inputs=recording_of(str(asked.path), asked.spec.qualname),
     )
 
 

@@ -37,6 +37,8 @@ _COLOURED_LINES = 2000
 _SOURCE_WIDTH = 90
 # Of the operators of a line that calls a whole module only the first say something; --json has them all.
 _NAMES_LIMIT = 4
+# A longer one is for the editor's hover.
+_SIGNATURE_WIDTH = 60
 
 
 class Terminal:
@@ -257,6 +259,8 @@ def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | N
     parts = [f"{time} {units.spread(costs.spread_ns, costs.host_ns or 0)}".strip(), calls]
     if costs.calls is not None and costs.calls != result.repeats:
         parts.append(f"entered {costs.calls} times" if costs.calls != 1 else "entered once")
+    if caller is None and 0 < len(result.signature) <= _SIGNATURE_WIDTH:
+        parts.append(_printable(result.signature))
     return Text(" · ".join(parts))
 
 

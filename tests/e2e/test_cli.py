@@ -220,7 +220,7 @@ BAD_CODE = {
     "fails on import": ("x = 1 / 0\n@profile_neuron\ndef f(): ...\n", "failed", "ZeroDivisionError: division by zero", 3),
     "raises": ("@profile_neuron\ndef f():\n    raise KeyError('k')\n", "failed", "KeyError: 'k'", 5),
     "wrong number of inputs": (
-        "@profile_neuron(inputs=lambda: (1, 2))\ndef f(x): ...\n", "failed", "the inputs do not fit f(x): ", None,
+        "@profile_neuron(inputs=lambda: (1, 2))\ndef f(x): ...\n", "failed", "the inputs do not fit f(x): ", 3,
     ),
     "inputs raises": ("def f_inputs():\n    1 / 0\n@profile_neuron\ndef f(x): ...\n", "failed", "ZeroDivisionError", 4),
     "no inputs": ("@profile_neuron\ndef f(x): ...\n", "noInputs", "f needs the argument x; add a function f_inputs()", None),

@@ -688,8 +688,8 @@ def test_a_fault_at_import_is_shown_at_the_users_line(
 
 
 WRONG_INPUTS = {
-    "too few": ("lambda: 1", "the inputs do not fit f(x, y): inputs= of the decorator gave 1 positional"),
-    "unknown name": ("lambda: {'z': 1}", "the inputs do not fit f(x, y): inputs= of the decorator gave the names z"),
+    "too few": ("lambda: 1", "the inputs do not fit f(x, y): inputs= of the decorator gave 1 value: 1"),
+    "unknown name": ("lambda: {'z': 1}", "the inputs do not fit f(x, y): inputs= of the decorator gave the name z"),
     "raises": ("lambda: 1 / 0", "ZeroDivisionError: division by zero"),
 }
 

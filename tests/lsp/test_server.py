@@ -899,7 +899,7 @@ class TestFolders:
         assert [run["cwd"] for run in fake.runs] == [str(beta / "sub"), str(beta)]
 
 
-OF_FUNCTION = ("profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs")
+OF_FUNCTION = ("profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs", "selectInputs")
 OF_FILE = ("profileFile", "clear")
 ONE_SENTENCE = "one sentence"
 
@@ -943,7 +943,7 @@ class TestCommands:
         offered = client.capabilities["executeCommandProvider"]["commands"]
         assert sorted(name.removeprefix("profileNeuron.server.") for name in offered) == [
             "addInputs", "cancel", "cancelAll", "clear", "goToFailure", "pinBaseline", "profileAllStale", "profileFile",
-            "profileFunction", "showLog", "showReport", "toggleInline", "unpinBaseline",
+            "profileFunction", "selectInputs", "showLog", "showReport", "toggleInline", "unpinBaseline",
         ]  # fmt: skip
 
     @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ MAY_IMPORT = {
 }
 # What a row must not import of the standard library, with the file that may all the same.
 NOT_STANDARD = {"report": ({"asyncio"}, ""), "wire": ({"asyncio", "socket"}, ""), "worker": ({"asyncio"}, "runner.py")}
-TORCH_FILES = {"worker/torch_host.py"}
+TORCH_FILES = {"worker/tensors.py", "worker/torch_host.py"}
 IMPURE = {
     "asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil", "signal",
     "socket", "subprocess", "sys", "tempfile", "threading", "time",

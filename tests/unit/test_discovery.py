@@ -317,3 +317,24 @@ def test_five_thousand_functions_are_found_where_they_are(tmp_path: Path) -> Non
     assert len(found) == expected["functionsFound"]
     first, step = expected["firstDefLine"], expected["lineStep"]
     assert [spec.def_line - 1 for spec in found] == [first + step * index for index in range(5000)]
+
+
+INPUT_SETS = {
+    "named": ('@profile_neuron(inputs={"b8": a, "b1": b})', ("b8", "b1")),
+    "with other options": ('@profile_neuron(warmup=1, inputs={"größe": lambda: 1})', ("größe",)),
+    "the same name twice": ('@profile_neuron(inputs={"a": x, "a": y})', ("a",)),
+    "bare": ("@profile_neuron", ()),
+    "a function": ("@profile_neuron(inputs=make)", ()),
+    "a variable": ("@profile_neuron(inputs=SETS)", ()),
+    "a computed key": ('@profile_neuron(inputs={"a": x, f"{b}": y})', ()),
+    "an unpacked dict": ('@profile_neuron(inputs={"a": x, **more})', ()),
+    "a key that is no text": ("@profile_neuron(inputs={1: x})", ()),
+    "unpacked options": ("@profile_neuron(**options)", ()),
+}
+
+
+@pytest.mark.parametrize("kind", INPUT_SETS)
+def test_names_of_inputs_are_read_where_the_decorator_writes_them_out(kind: str) -> None:
+    mark, names = INPUT_SETS[kind]
+    (spec,) = discover(f"from profile_neuron import profile_neuron\n{mark}\ndef f(x): ...\n")
+    assert spec.input_sets == names

@@ -248,3 +248,12 @@ def test_a_report_has_deltas_the_total_and_what_was_removed() -> None:
     start = lines.index("## Comparison")
     assert lines[start + 2] == r"previous 13.0 ms at 01:15:00, ▼8 % \(noise ±0.0 %\)"
     assert lines[start + 4 : start + 8] == ["| removed line | time |", "|:--|--:|", r"| y = x \| 2 | 4.00 ms |", ""]
+
+
+def test_what_a_function_was_called_with_is_in_its_hover_and_report_and_not_at_each_line() -> None:
+    made = view(12 * MS, [row(5, 3 * MS)])
+    assert made.result is not None
+    made = replace(made, result=replace(made.result, signature="x: float32[8, 2], eps=1e-05"))
+    assert r"called with x: float32\[8, 2\], eps=1e\-05" in function_hover(made, NOW).split("\n\n")
+    assert r"called with x: float32\[8, 2\], eps=1e\-05" in report(made, [(5, "x")], NOW).split("\n\n")
+    assert "called with" not in line_hover(made, made.rows[0], NOW)

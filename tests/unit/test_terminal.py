@@ -207,3 +207,13 @@ def test_why_there_is_no_comparison_is_one_line(capsys: pytest.CaptureFixture[st
         "no earlier result of other code",
         "  line       cpu  share  spread   ops  │",
     ]
+
+
+@pytest.mark.parametrize(("signature", "is_shown"), [("", False), ("x: float32[8, 2]", True), ("x" * 61, False)])
+def test_what_a_function_was_called_with_is_shown_where_it_is_short(
+    signature: str, is_shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Terminal().result(replace(COSTS, signature=signature), show_operators=False)
+    first, second = [line for line in capsys.readouterr().out.split("\n") if " calls" in line]
+    assert first.endswith(f" · 5 calls · {signature}" if is_shown else " · 5 calls")
+    assert "float32" not in second

@@ -107,6 +107,7 @@ def spec_of(function: Found, mark: ast.expr, lines: Sequence[str]) -> FunctionSp
         last_line=(node.end_lineno or node.lineno) + offset,
         name_column=column,
         name_end_column=end_column,
+        input_sets=_input_sets(mark),
     )
 
 
@@ -369,6 +370,15 @@ def _kind(function: Found) -> FunctionKind:
     if isinstance(function.node, ast.AsyncFunctionDef):
         return "async method" if function.in_class else "async function"
     return "method" if function.in_class else "function"
+
+
+def _input_sets(mark: ast.expr) -> tuple[str, ...]:
+    """Names of inputs={...} in a decorator; none where one of them is not written out."""
+    keywords = mark.keywords if isinstance(mark, ast.Call) else []
+    given = next((item.value for item in keywords if item.arg == "inputs"), None)
+    keys = given.keys if isinstance(given, ast.Dict) else []
+    names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return tuple(dict.fromkeys(names)) if len(names) == len(keys) else ()
 
 
 def _name_columns(node: Function, text: str) -> tuple[int, int]:

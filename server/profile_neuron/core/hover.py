@@ -60,6 +60,7 @@ def function_hover(view: FunctionView, now: Now) -> str:
         lines.append(_escaped(view.failure.reason))
     result = view.result
     if result is not None:
+        lines += _called_with(result)
         lines.append(_totals(result))
         if view.comparison is not None:
             lines.append(_escaped(comparison_text(view.comparison, now)))
@@ -82,6 +83,7 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> s
     text = list(source)
     # Longer than any in the source, which it would end.
     fence = "`" * max(3, 1 + max((len(run) for _, line in text for run in re.findall("`+", line)), default=0))
+    lines += [line for text in _called_with(result) for line in (text, "")]
     lines += [_totals(result), "", f"{fence}python"]
     rows = {row.line: row for row in view.rows}
     is_compared = view.comparison is not None and view.comparison.total is not None
@@ -138,6 +140,10 @@ def _state(view: FunctionView, now: Now) -> str:
     runs = f"{result.repeats} run{'' if result.repeats == 1 else 's'}"
     parts.append(f"{runs} {units.spread(result.costs.spread_ns, whole_ns(result))}".strip())
     return " · ".join(_escaped(part) for part in parts)
+
+
+def _called_with(result: Result) -> list[str]:
+    return [f"called with {_escaped(result.signature)}"] if result.signature else []
 
 
 def _row_comparison(compared: Comparison, row: ShownRow, now: Now) -> list[str]:

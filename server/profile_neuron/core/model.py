@@ -33,6 +33,8 @@ class FunctionSpec:
     # Columns of the name on the line of def, in UTF-8 bytes as the ast module counts.
     name_column: int
     name_end_column: int
+    # Names of the inputs that the decorator gives; empty where it gives no named ones, or the text does not tell.
+    input_sets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +380,7 @@ class Result:
     # As in RunRecord.
     loading: str = ""
     signature: str = ""
-    # Which inputs were chosen, where a person or a recording chose them.
+    # Digest of which inputs a person chose, and of the recorded ones that there were; empty for neither.
     choice: str = ""
     # The person made it the one that later ones are compared with; known from the store and not from the run.
     is_pinned: bool = False

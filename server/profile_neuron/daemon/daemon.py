@@ -20,13 +20,16 @@ from profile_neuron.core.fingerprint import digest
 from profile_neuron.core.keys import circumstances
 from profile_neuron.core.model import Activity, Failure, LineCosts
 from profile_neuron.core.project import module_place, project_root
+from profile_neuron.core.recording import file_name
 from profile_neuron.core.render import total_text
 from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
+from profile_neuron.daemon.input_sets import InputSets
 from profile_neuron.daemon.interpreters import Place, interpreter
 from profile_neuron.daemon.modules import ProjectModules, wanted_modules
 from profile_neuron.daemon.permission import Permission
+from profile_neuron.daemon.recordings import recorded_files, recording_digest, recording_of
 from profile_neuron.daemon.results import Results, limited, result_of
 from profile_neuron.daemon.scheduler import (
     GATHER_S,
@@ -153,6 +156,7 @@ class Daemon:
         self._modules = ProjectModules()
         # From the first open file on.
         self._watcher: Watcher | None = None
+        self._input_sets = InputSets(_folder(state_folder, "inputs"))
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
         # What functions printed in their last run.
@@ -376,6 +380,25 @@ class Daemon:
         if self._running is not None and self._running.run_id == run_id:
             self.cancel([self._running.function])
 
+    def select_inputs(self, function: FunctionId, name: str) -> None:
+        """Run a function with those of its named inputs from now on, which is kept."""
+        file = self._files.get(function.path)
+        if file is None:
+            return
+        try:
+            self._input_sets.choose(file.root, function.path, function.qualname, name)
+        except OSError as error:
+            self._editor.warn(f"the choice of inputs cannot be kept ({error}); it holds until the server ends")
+        self._start(self._run_with_chosen_inputs(function), f"inputs of {function.qualname}")
+
+    async def _run_with_chosen_inputs(self, function: FunctionId) -> None:
+        """Show what is known of a function with its inputs, or find it out."""
+        await self._load(function.path)
+        file = self._files.get(function.path)
+        found = file.outline.function(*function[1:]) if file is not None and file.outline is not None else None
+        if file is not None and file.outline is not None and found is not None and needs_run(file, found, file.outline):
+            await self.profile(function.path, [function])
+
     def clear(self, path: str) -> None:
         """Forget the results of a file, on disk as well."""
         file = self._files.get(path)
@@ -578,6 +601,7 @@ class Daemon:
 
     async def _look(self, file: OpenFile) -> None:
         """Take over what another server stored, what the person answered, and what lies on disk by now."""
+        await self.analysed(file.path)
         stored = await self._results.load(file.path, file.root, self.settings_of(file.root), file.results)
         self._permission.look_up(file.root)
         known = {result.run_id for result in stored}
@@ -585,11 +609,25 @@ class Daemon:
         file.results = limited(sorted((*unstored, *stored), key=lambda result: -result.finished_s))
         self._take_surroundings(file, *await asyncio.to_thread(self._surroundings, file))
 
-    def _surroundings(self, file: OpenFile) -> tuple[dict[str, Module], Toolchain | None]:
+    def _surroundings(self, file: OpenFile) -> tuple[dict[str, Module], Toolchain | None, dict[FunctionId, str]]:
         """What the results of a file depend on outside of it; for a thread, since it reads files."""
         settings = self.settings_of(file.root)
         toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
-        return self._modules.look(self._wanted_modules(file)), toolchain
+        return self._modules.look(self._wanted_modules(file)), toolchain, self._choices(file)
+
+    def _choices(self, file: OpenFile) -> dict[FunctionId, str]:
+        """Which inputs functions have that a person chose, or a program's recorded ones; for a thread."""
+        recorded = recorded_files()
+        real_path = os.path.realpath(file.path)
+        found = {}
+        for function in file.outline.functions if file.outline is not None else ():
+            name = self._input_sets.current(file.root, file.path, function.spec)
+            recording = ""
+            if recorded and file_name(real_path, function.spec.qualname) in recorded:
+                recording = recording_digest(recording_of(file.path, function.spec.qualname))
+            if name or recording:
+                found[file.id_of(function)] = digest([name, recording])
+        return found
 
     def _know_modules(self, file: OpenFile, modules: dict[str, Module]) -> None:
         file.modules = modules
@@ -605,7 +643,14 @@ class Daemon:
                 wanted.setdefault(path, set()).add(sha256)
         return wanted
 
-    def _take_surroundings(self, file: OpenFile, modules: dict[str, Module], toolchain: Toolchain | None) -> None:
+    def _take_surroundings(
+        self,
+        file: OpenFile,
+        modules: dict[str, Module],
+        toolchain: Toolchain | None,
+        choices: dict[FunctionId, str],
+    ) -> None:
+        file.choices = choices
         self._know_modules(file, modules)
         settings = self.settings_of(file.root)
         file.circumstances = _circumstances(file.path, file.root, settings, toolchain) if toolchain is not None else ""
@@ -870,7 +915,8 @@ class Daemon:
             usual_warmup=settings.run_warmup,
             usual_repeats=settings.run_repeats,
             when_busy=settings.device_when_busy,
-            input_set=plan.choice,
+            input_set=self._input_sets.current(plan.root, plan.path, plan.function.spec),
+            recorded_inputs=await asyncio.to_thread(recording_of, plan.path, plan.function.spec.qualname),
         )
         if not self._permission.granted(plan.root):
             # Taken back while the run waited.

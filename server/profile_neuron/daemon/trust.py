@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import stat
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profile_neuron.daemon.private_files import own_bytes, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class TrustRecord:
@@ -24,7 +25,7 @@ class TrustRecord:
     def answer(self, root: str) -> bool | None:
         """What the user answered for a root; None where nothing was answered, or the answer cannot be relied on."""
         try:
-            kept = json.loads(_own_bytes(self._file_of(root)))
+            kept = json.loads(own_bytes(self._file_of(root)))
         # A damaged file may also nest too deeply for the parser.
         except (OSError, ValueError, RecursionError):
             return None
@@ -37,32 +38,8 @@ class TrustRecord:
     def keep(self, root: str, trusted: bool) -> None:
         """Keep an answer in place of an earlier one. Raises OSError."""
         # As ASCII, which also carries paths whose bytes are not text.
-        text = json.dumps({"root": root, "trusted": trusted})
-        # Readable and writable by nobody but the user, and written whole before it takes the place of another.
-        descriptor, name = tempfile.mkstemp(prefix="unfinished-", dir=self._folder)
-        unfinished = Path(name)
-        try:
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(text)
-            unfinished.replace(self._file_of(root))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
-            raise
+        write_whole(self._file_of(root), json.dumps({"root": root, "trusted": trusted}).encode("ascii"))
 
     def _file_of(self, root: str) -> Path:
         # Every str can be encoded this way, and no two of them alike.
         return self._folder / hashlib.sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _own_bytes(path: Path) -> bytes:
-    """The content of a plain file of this user. Raises OSError for a file that is anything else."""
-    # Asked of what is open, since a name may change its file; without waiting, should it be a pipe.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is not a file")
-        if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-            raise PermissionError(f"{path} belongs to another user")
-        return file.read()

@@ -1,7 +1,7 @@
 """workspace/executeCommand: what a person can ask for, from a lens or from a palette.
 
 A command takes one argument: a map with the document's uri, and either qualname and occurrence of a function, or
-a line (from 0) or position in it. The form (uri, position) is taken as well.
+a line (from 0) or position in it. The form (uri, position) is taken as well. selectInputs takes a name behind them.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Commands:
             "showLog": self.show_log,
             "goToFailure": self.go_to_failure,
             "addInputs": self.add_inputs,
+            "selectInputs": self.select_inputs,
         }
         return {f"{to_proto.COMMAND_PREFIX}{name}": handler for name, handler in found.items()}
 
@@ -159,6 +160,42 @@ class Commands:
         self._server.protocol.send_request(types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit))
         line = types.Position(last - 1 + text.count("\n") - 1, 0)
         self._show(file.uri, types.Range(line, line), f"{name} was added at the end of the file")
+
+    async def select_inputs(self, arguments: list[Any]) -> None:
+        """Run a function with another of its named inputs from now on; the last argument says which, else a person."""
+        *about, last = arguments or [None]
+        name = last if about and isinstance(last, str) else ""
+        file, functions = await self._functions(about if name else arguments)
+        if file is None or file.outline is None or not functions:
+            return
+        function = file.outline.function(functions[0].qualname, functions[0].occurrence)
+        known = function.spec.input_sets if function is not None else ()
+        if name in known:
+            self._daemon.select_inputs(functions[0], name)
+        elif not known:
+            self._server.editor.warn(
+                f"{functions[0].qualname} has no named inputs; write them into its decorator, for example "
+                'inputs={"small": make_small, "large": make_large}'
+            )
+        elif name:
+            self._server.editor.warn(f"{functions[0].qualname} has no inputs {name}; it has {', '.join(known)}")
+        else:
+            self._ask_for_inputs(functions[0], known)
+
+    def _ask_for_inputs(self, function: FunctionId, names: tuple[str, ...]) -> None:
+        """Have a person choose; nothing waits for the answer."""
+        message = f"Which inputs is {function.qualname} to be profiled with?"
+        actions = [types.MessageActionItem(name) for name in names]
+        params = types.ShowMessageRequestParams(types.MessageType.Info, message, actions)
+
+        def take(answered: Any) -> None:
+            if answered.cancelled() or answered.exception() is not None:
+                return
+            title = getattr(answered.result(), "title", None)
+            if title in names:
+                self._daemon.select_inputs(function, title)
+
+        self._server.protocol.send_request(types.WINDOW_SHOW_MESSAGE_REQUEST, params).add_done_callback(take)
 
     async def _file(self, arguments: list[Any]) -> OpenFile | None:
         document, _ = _about(arguments)

@@ -69,6 +69,8 @@ class RunRequest:
     usual_repeats: int | None = None
     # The name of one of the decorator's inputs; empty for the first.
     input_set: str = ""
+    # The file with what was recorded of the function; empty where there is none.
+    recorded_inputs: str = ""
     # What to do while other processes hold all NeuronCores.
     when_busy: Literal["wait", "skip"] = "wait"
     # The file cannot be executed twice in one process, as a run before has shown; only between agent and worker.

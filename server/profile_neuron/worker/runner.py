@@ -25,10 +25,12 @@ from profile_neuron.core.project import ProjectFiles
 from profile_neuron.decorator import DEFAULT_REPEATS, DEFAULT_WARMUP
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
-from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
+from profile_neuron.worker.inputs import Arguments, Inputs, check_arguments, find_inputs, positional_names
 from profile_neuron.worker.line_clock import LineClock, default_clock
+from profile_neuron.worker.rebuild import load_recorded
 from profile_neuron.worker.run_files import imported_modules, line_log, write_json
-from profile_neuron.worker.targets import Target, find_target
+from profile_neuron.worker.signature import signature_text
+from profile_neuron.worker.targets import Target, find_target, function_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,15 +61,19 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     mark = marks.find(request)
     report("inputs", 0, 0)
     try:
-        target = find_target(module, mark, request)
-        factory, inputs_source = find_inputs(module, target, request)
+        recorded = load_recorded(request, module, function_of(mark, request))
+        target = find_target(module, mark, request, project, recorded)
+        found = find_inputs(module, mark, target, request, project, recorded)
     except RunStopped:
         raise
     except BaseException as error:
         raise RunStopped("failed", failure_of(error, project)) from error
-    build = _inputs_builder(factory, target, request, project, inputs_source)
-    inputs = _inputs_of_calls(build(), build, mark.options.fresh)
-    _Capture(request, loader, project, torch, target, inputs_source).take(inputs, report)
+    build = _inputs_builder(found, target, request, project)
+    first = build()
+    signature = signature_text(positional_names(target), *first)
+    inputs = _inputs_of_calls(first, build, mark.options.fresh)
+    warnings = [] if isinstance(recorded, str) else recorded.warnings
+    _Capture(request, loader, project, torch, target, found.source, signature, warnings).take(inputs, report)
 
 
 def project_files(request: RunRequest) -> ProjectFiles:
@@ -101,15 +107,17 @@ def _saved_bytes(request: RunRequest) -> bytes:
 
 
 def _inputs_builder(
-    factory: Callable[[], object] | None, target: Target, request: RunRequest, project: ProjectFiles, source: str
+    inputs: Inputs, target: Target, request: RunRequest, project: ProjectFiles
 ) -> Callable[[], Arguments]:
     def build() -> Arguments:
         try:
-            args, kwargs = arguments(factory()) if factory is not None else ((), {})
+            built = inputs.build()
+        except RunStopped:
+            raise
         except BaseException as error:
             raise RunStopped("failed", failure_of(error, project)) from error
-        check_arguments(target, args, kwargs, request, source)
-        return args, kwargs
+        check_arguments(target, built, request.qualname, inputs)
+        return built
 
     return build
 
@@ -132,6 +140,8 @@ class _Capture:
         torch: str,
         target: Target,
         inputs_source: str,
+        signature: str,
+        warnings: list[str],
     ) -> None:
         self._request = request
         self._loader = loader
@@ -143,9 +153,10 @@ class _Capture:
         self._repeats = request.repeats or options.repeats or request.usual_repeats or DEFAULT_REPEATS
         given = (options.warmup, request.usual_warmup, DEFAULT_WARMUP)
         self._warmup = next(count for count in given if count is not None)
+        self._signature = signature
         self._pid = os.getpid()
         self._failure: Failure | None = None
-        self._warnings: list[str] = []
+        self._warnings = warnings
 
     def take(self, inputs: Iterator[Arguments], report: Report) -> None:
         """Make all calls and write the run folder."""
@@ -246,6 +257,7 @@ class _Capture:
             modules=imported_modules(request.path, self._loader.executed),
             failure=self._failure,
             warnings=tuple(dict.fromkeys(self._warnings)),
+            signature=self._signature,
         )
 
 

@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.model import Failure
 from profile_neuron.worker.failures import RunStopped
-from profile_neuron.worker.inputs import factory_names, listing, required_parameters
+from profile_neuron.worker.inputs import (
+    before_advice,
+    call_factory,
+    decorator_place,
+    factory_names,
+    listing,
+    place_of,
+    required_parameters,
+)
 from profile_neuron.worker.torch_host import is_compiled
 from profile_neuron.worker.wrapping import contains, definition, innermost_function, wrapped_chain
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from profile_neuron.decorator import Options
     from profile_neuron.wire.messages import RunRequest
     from profile_neuron.worker.marks import Mark
+    from profile_neuron.worker.rebuild import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +46,15 @@ class Target:
     bound: bool
 
 
-def find_target(module: types.ModuleType, mark: Mark, request: RunRequest) -> Target:
-    """How to call the decorated function as the user's code would: through its module or its class."""
+def find_target(
+    module: types.ModuleType, mark: Mark, request: RunRequest, project: Container[str], recorded: Recorded | str
+) -> Target:
+    """How to call the decorated function as the user's code would: through its module or its class.
+
+    recorded: as load_recorded gives it.
+    """
     decorated = mark.decorated
-    function = definition(decorated, request.path, request.first_line) or innermost_function(decorated)
+    function = function_of(mark, request)
     owner, name, bound = _resolve(module, request.qualname, function)
     if bound is None or function is None or not contains(bound, function):
         # Reached some other way than by its name, for example through a registry.
@@ -53,22 +67,31 @@ def find_target(module: types.ModuleType, mark: Mark, request: RunRequest) -> Ta
             "failed",
             Failure(f"not-runnable: the class of {request.qualname} cannot be reached from the module"),
         )
-    return _member_target(module, owner, name, bound, function, mark.options, request)
+
+    def instance() -> object:
+        return _instance(module, owner, mark, request, project, recorded)
+
+    return _member_target(owner, name, bound, function, mark.options, instance)
+
+
+def function_of(mark: Mark, request: RunRequest) -> types.FunctionType | None:
+    """The decorated definition itself, inside of whatever was made around it."""
+    decorated = mark.decorated
+    return definition(decorated, request.path, request.first_line) or innermost_function(decorated)
 
 
 def _member_target(
-    module: types.ModuleType,
     owner: type,
     name: str,
     bound: object,
     function: types.FunctionType | None,
     options: Options,
-    request: RunRequest,
+    make_instance: Callable[[], object],
 ) -> Target:
     chain = wrapped_chain(bound)
     if isinstance(bound, (classmethod, staticmethod)):
         return Target(bound.__get__(None, owner), function, options, chain, isinstance(bound, classmethod))
-    instance = _instance(module, owner, options, request)
+    instance = make_instance()
     if isinstance(bound, property):
         if function is not None and bound.fset is not None and contains(bound.fset, function):
             return Target(lambda value: bound.__set__(instance, value), function, options, chain, bound=True)
@@ -145,14 +168,28 @@ def _call_of(value: object) -> Callable[..., Any]:
     return found
 
 
-def _instance(module: types.ModuleType, owner: type, options: Options, request: RunRequest) -> object:
-    if options.instance is not None:
-        return options.instance()
+def _instance(
+    module: types.ModuleType,
+    owner: type,
+    mark: Mark,
+    request: RunRequest,
+    project: Container[str],
+    recorded: Recorded | str,
+) -> object:
+    def made(factory: Callable[[], object], source: str) -> object:
+        place = place_of(factory, project, decorator_place(mark, request))
+        return call_factory(factory, source, place, f"an object of class {owner.__name__}")
+
+    if mark.options.instance is not None:
+        return made(mark.options.instance, "instance= of the decorator")
     names = factory_names(owner.__qualname__, "instance")
     for name in names:
         factory = vars(module).get(name)
         if callable(factory):
-            return factory()
+            return made(factory, name)
+    problem = recorded if isinstance(recorded, str) else recorded.instance_problem(owner)
+    if not isinstance(recorded, str) and not problem:
+        return recorded.instance()
     missing = required_parameters(owner)
     reason = f"takes {listing(missing)}" if missing else ""
     if inspect.isabstract(owner):
@@ -163,8 +200,9 @@ def _instance(module: types.ModuleType, owner: type, options: Options, request: 
         raise RunStopped(
             "noInputs",
             Failure(
-                f"{request.qualname} needs an object to be called on, and {owner.__name__} {reason}; add a function "
-                f"{names[0]}() to the file that builds one, or give the decorator instance=..."
+                f"{request.qualname} needs an object to be called on, and {owner.__name__} {reason}; "
+                f"{before_advice(recorded, problem)}add a function {names[0]}() to the file that builds one, "
+                "or give the decorator instance=..."
             ),
         )
     return owner()
