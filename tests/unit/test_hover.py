@@ -257,3 +257,12 @@ def test_what_a_function_was_called_with_is_in_its_hover_and_report_and_not_at_e
     assert r"called with x: float32\[8, 2\], eps=1e\-05" in function_hover(made, NOW).split("\n\n")
     assert r"called with x: float32\[8, 2\], eps=1e\-05" in report(made, [(5, "x")], NOW).split("\n\n")
     assert "called with" not in line_hover(made, made.rows[0], NOW)
+
+
+def test_how_the_worker_came_to_the_module_is_in_hover_and_report() -> None:
+    made = view(12 * MS, [row(5, 3 * MS)])
+    assert made.result is not None
+    made = replace(made, result=replace(made.result, loading="only f was replaced, the module stayed"))
+    assert function_hover(made, NOW).split("\n\n")[-1] == "only f was replaced, the module stayed"
+    assert "- only f was replaced, the module stayed" in report(made, [(5, "x")], NOW).split("\n")
+    assert "replaced" not in line_hover(made, made.rows[0], NOW)

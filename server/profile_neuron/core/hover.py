@@ -68,7 +68,7 @@ def function_hover(view: FunctionView, now: Now) -> str:
         if top:
             lines.append("\n".join(_table(top)))
         lines += [f"note: {_escaped(warning)}" for warning in result.costs.warnings[:3]]
-        lines.append(_escaped(result.costs.provenance))
+        lines += [_escaped(text) for text in (result.costs.provenance, result.loading) if text]
     return "\n\n".join(lines)
 
 
@@ -104,7 +104,8 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> s
     if result.costs.operators:
         lines += [*_table(result.costs.operators), ""]
     lines += [f"- note: {_escaped(warning)}" for warning in result.costs.warnings]
-    lines += [f"- {_escaped(result.costs.provenance)}", ""]
+    lines += [f"- {_escaped(text)}" for text in (result.costs.provenance, result.loading) if text]
+    lines.append("")
     return "\n".join(lines)
 
 
