@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.model import DeviceKind, FunctionSpec, LineCosts
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.terminal import Terminal
-    from profile_neuron.wire.messages import Environment, RunFailed, RunRequest
+    from profile_neuron.wire.messages import Environment, Holder, RunFailed, RunRequest
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_CANCELLED = 0, 1, 2, 130
 
@@ -38,8 +38,6 @@ _DEPENDENCIES = ("msgpack", "rich", "pygls", "lsprotocol")
 _DISTRIBUTIONS = (*_DEPENDENCIES, "watchdog")
 
 _DEFAULT_MOST = 100
-# What a function prints beyond this is counted and not shown.
-_OUTPUT_LINES = 10_000
 
 
 def main() -> None:
@@ -146,6 +144,19 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="limit for importing the file (300)",
     )
     run.add_argument("--timeout", type=_seconds, default=120.0, metavar="S", help="limit for inputs and calls (120)")
+    run.add_argument(
+        "--compile-timeout",
+        type=_seconds,
+        default=1800.0,
+        metavar="S",
+        help="limit for neuronx-cc, whose time counts for no other limit (1800)",
+    )
+    run.add_argument(
+        "--memory-limit",
+        type=_size,
+        metavar="SIZE",
+        help="limit for the memory of a run with all that it starts, such as 8GB (none)",
+    )
     run.add_argument(
         "--most",
         type=_positive,
@@ -404,27 +415,25 @@ async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], termi
 
 async def _run_one(client: AgentClient, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal) -> _Outcome:
     from profile_neuron.terminal import Progress
-    from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
+    from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunWaiting
 
     request = _request(asked, arguments)
-    outcome, printed = None, 0
+    outcome = None
     with Progress(terminal.err, asked.spec.qualname) as progress:
         async for message in client.run(request):
             match message:
                 case RunProgress(phase=phase, done=done, total=total):
                     progress.phase(phase, done, total)
                 case RunOutput(text=text):
-                    lines = text.split("\n")
-                    shown, printed = lines[: max(0, _OUTPUT_LINES - printed)], printed + len(lines)
-                    if shown:
-                        progress.interrupt()
-                        terminal.user_output(asked.spec.qualname, shown)
+                    progress.interrupt()
+                    terminal.user_output(asked.spec.qualname, text.split("\n"))
+                case RunWaiting(holders=holders):
+                    progress.interrupt()
+                    terminal.waiting(asked.spec.qualname, [_held(holder) for holder in holders])
                 case RunDone(costs=costs, run_folder=run_folder):
                     outcome = _Outcome(asked, costs, None, run_folder)
                 case RunFailed():
                     outcome = _Outcome(asked, None, message, "")
-    if printed > _OUTPUT_LINES:
-        terminal.user_output(asked.spec.qualname, [f"… and {printed - _OUTPUT_LINES} more lines"])
     assert outcome is not None, "a run always ends with its result or its failure"
     return outcome
 
@@ -449,7 +458,7 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         decorator_modules=tuple(arguments.decorator_module or DEFAULT_MODULES),
         project_roots=(str(root), *arguments.root),
         cwd=str(here if related else root),
-        limits=Limits(arguments.import_timeout, arguments.timeout),
+        limits=Limits(arguments.import_timeout, arguments.timeout, arguments.compile_timeout, arguments.memory_limit),
         keep=arguments.keep,
     )
 
@@ -512,6 +521,21 @@ def _folder(text: str) -> str:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is not a folder")
     return os.path.abspath(text)  # noqa: PTH100 - as for the file itself
+
+
+def _size(text: str) -> int:
+    from profile_neuron.daemon.settings import size_bytes
+
+    value = size_bytes(text)
+    if value is None:
+        raise argparse.ArgumentTypeError(f"{text} is not a size of at least 1MB such as 8GB")
+    return value
+
+
+def _held(holder: Holder) -> str:
+    """Who holds NeuronCores, and how many where that is known."""
+    command = f" ({holder.command})" if holder.command else ""
+    return f"pid {holder.pid}{command} holds {len(holder.cores) or 'cores'}"
 
 
 def _seconds(text: str) -> float:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from profile_neuron.core.model import Failure
 from profile_neuron.daemon.agents import Agents
 from profile_neuron.errors import AgentError, ProfileNeuronError
-from profile_neuron.wire.messages import Limits, RunDone, RunFailed, RunOutput, RunProgress, RunRequest
+from profile_neuron.wire.messages import Limits, RunDone, RunFailed, RunOutput, RunProgress, RunRequest, RunWaiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Literal
 
     from profile_neuron.core.model import FunctionSpec, LineCosts, State
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.daemon.interpreters import Place
+    from profile_neuron.wire.messages import Holder
 
 _CANCELLED: tuple[State, Failure] = ("cancelled", Failure("cancelled"))
 
@@ -40,8 +42,12 @@ class Runs:
         place: Place,
         progress: Callable[[str, int, int], None],
         output: Callable[[str], None],
+        waiting: Callable[[tuple[Holder, ...]], None] = lambda _: None,
     ) -> LineCosts | tuple[State, Failure]:
-        """Carry out a request; progress gets the phase and its calls, output what user code prints."""
+        """Carry out a request; progress gets the phase and its calls, output what user code prints.
+
+        waiting gets who holds the NeuronCores, before the first phase and whenever it is somebody else.
+        """
         self._run_id = request.run_id
         self._cancelled.clear()
         try:
@@ -54,6 +60,8 @@ class Runs:
                 match message:
                     case RunProgress(phase=phase, done=done, total=total):
                         progress(phase, done, total)
+                    case RunWaiting(holders=holders):
+                        waiting(holders)
                     case RunOutput(text=text):
                         output(text)
                     case RunDone(costs=costs):
@@ -105,8 +113,15 @@ def request_for(
     cwd: str,
     import_s: float,
     run_s: float,
+    *,
+    compile_s: float = 1800.0,
+    memory_bytes: int | None = None,
+    when_busy: Literal["wait", "skip"] = "wait",
+    warmup: int | None = None,
+    repeats: int | None = None,
+    input_set: str = "",
 ) -> RunRequest:
-    """The request to run a function of a file with this content."""
+    """The request to run a function of a file with this content; the defaults are those of RunRequest and Limits."""
     return RunRequest(
         run_id=run_id,
         path=path,
@@ -114,10 +129,13 @@ def request_for(
         qualname=spec.qualname,
         first_line=spec.first_line,
         def_line=spec.def_line,
-        repeats=None,
+        repeats=repeats,
         device="cpu",
         decorator_modules=decorator_modules,
         project_roots=project_roots,
         cwd=cwd,
-        limits=Limits(import_s, run_s),
+        limits=Limits(import_s, run_s, compile_s, memory_bytes),
+        warmup=warmup,
+        input_set=input_set,
+        when_busy=when_busy,
     )

@@ -292,6 +292,11 @@ def _size(value: object) -> int | None:
     return _whole(_LEAST_STORE_BYTES, _MOST_STORE_BYTES)(value if size is None else round(size))
 
 
+def size_bytes(text: str) -> int | None:
+    """Bytes of a size as the settings spell it, such as 2GB; None where it is none or under 1 MB."""
+    return _size(text)
+
+
 def _run_folder(value: object) -> str | None:
     text = _some_text(value)
     if text is None:
