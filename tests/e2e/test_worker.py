@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
 import re
 import signal
 import stat
+import subprocess
 import sys
 import sysconfig
 import textwrap
@@ -24,7 +26,7 @@ from profile_neuron.wire.messages import Limits, RunFailed
 from tests.conftest import Profiler, case, operators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.torch
 
@@ -802,6 +804,144 @@ def test_pages_that_forked_children_share_count_once(profiler: Profiler, model: 
     )
     run = profiler.run(path, limits=Limits(60.0, 60.0, memory_bytes=1_000_000_000))
     assert run.state == "fresh", run.reason
+
+
+# Calls the compiler as torch_neuronx does: by its name, with its output captured or not.
+COMPILES = """
+import subprocess
+@profile_neuron(warmup=0, repeats=1)
+def f():
+    x = torch.ones(2)
+    subprocess.run(["neuronx-cc", "compile", "x.hlo"], check=True{options})
+    return x * 2
+"""
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Profiler]]:
+    """An agent that finds a stand-in for the compiler on its PATH; what the stand-in does is a script of the shell."""
+    program = tmp_path / "bin" / "neuronx-cc"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    sessions = []
+
+    def start(script: str) -> Profiler:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        sessions.append(Profiler())
+        return sessions[-1]
+
+    yield start
+    for session in sessions:
+        session.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compilers are found in /proc")
+def test_the_time_of_a_compiler_counts_for_no_other_limit(
+    compiler: Callable[[str], Profiler], model: Callable[..., Path]
+) -> None:
+    session = compiler("sleep 5")
+    run = session.run(model(COMPILES.format(options="")), limits=Limits(60.0, 4.0, compile_s=60.0))
+    assert run.state == "fresh", run.reason
+    assert run.operators() == {7: {"aten::ones": 1.0}, 9: {"aten::mul": 1.0}}
+    phases = [phase for phase, _ in itertools.groupby(run.phases)]
+    assert phases[phases.index("capture") :] == ["capture", "compile", "capture", "read", "attribute"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compilers are found in /proc")
+def test_a_compiler_has_a_limit_of_its_own(compiler: Callable[[str], Profiler], model: Callable[..., Path]) -> None:
+    session = compiler("sleep 600")
+    run = session.run(model(COMPILES.format(options="")), limits=Limits(60.0, 60.0, compile_s=2.0))
+    assert run.reason == (
+        "compile-failed: timeout: neuronx-cc ran longer than 2 s, at model.py:8 (f); raise the limit with "
+        "--compile-timeout, in an editor run.compileTimeout"
+    )
+    assert run.frames == [("f", 8)]
+
+
+COMPILER_ENDS = {
+    "exit status": (
+        "echo starting >&2; echo 'Diagnostic logs stored in /tmp/w/log-neuron-cc.txt' >&2; echo 'ERROR: [NCC_X1] no' >&2; exit 70",
+        "compile-failed: neuronx-cc ended with exit status 70: ERROR: [NCC_X1] no; its log is /tmp/w/log-neuron-cc.txt",
+    ),
+    "killed": (
+        "kill -9 $$",
+        "compile-failed: neuronx-cc was killed by signal 9, as the system does when memory runs out",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", COMPILER_ENDS)
+def test_a_compiler_that_fails_is_named_with_its_end(
+    end: str, compiler: Callable[[str], Profiler], model: Callable[..., Path]
+) -> None:
+    script, reason = COMPILER_ENDS[end]
+    run = compiler(script).run(model(COMPILES.format(options=", capture_output=True")))
+    assert (run.state, run.reason, run.frames) == ("failed", reason, [("f", 8)])
+
+
+def test_much_output_of_a_compiler_goes_to_a_file(
+    compiler: Callable[[str], Profiler], model: Callable[..., Path]
+) -> None:
+    session = compiler("yes 'a warning of the compiler' | head -c 200000000 >&2; exit 70")
+    run = session.run(model(COMPILES.format(options="")))
+    assert (run.reason or "").startswith("compile-failed: neuronx-cc ended with exit status 70")
+    assert len(run.output) == 10_001
+    found = re.fullmatch(r"… and (\d+) more lines, of which the first 64.0 MB are in (/.*\.log)", run.output[-1])
+    assert found is not None, run.output[-1]
+    assert Path(found[2]).stat().st_size == 64_000_000
+
+
+@pytest.mark.parametrize("end", json.loads((case("N01") / "expected.json").read_text())["exit"], ids=str)
+def test_a_runtime_that_has_no_core_is_tried_again_and_not_blamed_on_user_code(
+    end: dict[str, Any], compiler: Callable[[str], Profiler], model: Callable[..., Path], tmp_path: Path
+) -> None:
+    expected = json.loads((case("N01") / "expected.json").read_text())["expect"]
+    foreign = subprocess.Popen(["sleep", "600"])
+    try:
+        told = [{"nc_count": 1, "neuroncore_ids": [0], "neuron_processes": []}]
+        program = tmp_path / "bin" / "neuron-ls"
+        program.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+        program.chmod(0o755)
+        leave = f"os._exit({end['code']})" if "code" in end else "os.abort()"
+        path = model(
+            f"""
+            import os
+            from pathlib import Path
+            @profile_neuron
+            def f():
+                with open({str(tmp_path / "tries")!r}, "a") as file: file.write("x")
+                os.write(2, Path({str(case("N01") / "stderr.txt")!r}).read_bytes())
+                {leave}
+            """
+        )
+        run = compiler("").run(path)
+        assert run.state == "busy"
+        assert run.reason == (
+            "device-busy: the Neuron runtime found no free NeuronCore in 3 attempts; end what holds them, which neuron-ls "
+            "names, or wait"
+        )
+        assert run.frames == []
+        assert (tmp_path / "tries").read_text() == "x" * (1 + expected["maxRetries"])
+        assert foreign.poll() is None, "nobody else was ended"
+    finally:
+        foreign.kill()
+        foreign.wait()
+
+
+def test_code_that_does_without_the_runtime_is_not_busy(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model(
+        """
+        import os
+        @profile_neuron(warmup=0, repeats=1)
+        def f():
+            os.write(2, b"ERROR NRT:nrt_allocate_neuron_cores NeuronCore(s) not available\\n")
+            return torch.ones(2)
+        """
+    )
+    assert profiler.run(path).state == "fresh"
+    path.write_text(path.read_text().replace("return torch.ones(2)", "raise ValueError('mine')"))
+    assert profiler.run(path).reason == "ValueError: mine"
 
 
 def processes_with(marker: str) -> list[int]:
