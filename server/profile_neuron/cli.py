@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Sequence
 
-    from profile_neuron.core.model import DeviceKind, FunctionSpec, FunctionView, LineCosts
+    from profile_neuron.core.model import DeviceKind, FunctionSpec, FunctionView, Holder, LineCosts
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.daemon.history import History
     from profile_neuron.terminal import Terminal
@@ -39,8 +39,6 @@ _DEPENDENCIES = ("msgpack", "rich", "pygls", "lsprotocol")
 _DISTRIBUTIONS = (*_DEPENDENCIES, "watchdog")
 
 _DEFAULT_MOST = 100
-# What a function prints beyond this is counted and not shown.
-_OUTPUT_LINES = 10_000
 
 
 def main() -> None:
@@ -168,6 +166,19 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="limit for importing the file (300)",
     )
     run.add_argument("--timeout", type=_seconds, default=120.0, metavar="S", help="limit for inputs and calls (120)")
+    run.add_argument(
+        "--compile-timeout",
+        type=_seconds,
+        default=1800.0,
+        metavar="S",
+        help="limit for neuronx-cc, whose time counts for no other limit (1800)",
+    )
+    run.add_argument(
+        "--memory-limit",
+        type=_size,
+        metavar="SIZE",
+        help="limit for the memory of a run with all that it starts, such as 8GB (none)",
+    )
     run.add_argument(
         "--most",
         type=_positive,
@@ -492,27 +503,25 @@ async def _run_one(
     client: AgentClient, asked: _Asked, arguments: argparse.Namespace, terminal: Terminal, history: History
 ) -> _Outcome:
     from profile_neuron.terminal import Progress
-    from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
+    from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunWaiting
 
     request = _request(asked, arguments)
-    outcome, printed = None, 0
+    outcome = None
     with Progress(terminal.err, asked.spec.qualname) as progress:
         async for message in client.run(request):
             match message:
                 case RunProgress(phase=phase, done=done, total=total):
                     progress.phase(phase, done, total)
                 case RunOutput(text=text):
-                    lines = text.split("\n")
-                    shown, printed = lines[: max(0, _OUTPUT_LINES - printed)], printed + len(lines)
-                    if shown:
-                        progress.interrupt()
-                        terminal.user_output(asked.spec.qualname, shown)
+                    progress.interrupt()
+                    terminal.user_output(asked.spec.qualname, text.split("\n"))
+                case RunWaiting(holders=holders):
+                    progress.interrupt()
+                    terminal.waiting(asked.spec.qualname, [_held(holder) for holder in holders])
                 case RunDone(costs=costs, run_folder=run_folder):
                     outcome = _Outcome(asked, costs, None, run_folder)
                 case RunFailed():
                     outcome = _Outcome(asked, None, message, "")
-    if printed > _OUTPUT_LINES:
-        terminal.user_output(asked.spec.qualname, [f"… and {printed - _OUTPUT_LINES} more lines"])
     assert outcome is not None, "a run always ends with its result or its failure"
     if outcome.costs is not None and outcome.costs.functions[0].state == "fresh":
         compared = await history.add(request, asked.text, asked.package, outcome.costs)
@@ -542,7 +551,7 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         decorator_modules=tuple(arguments.decorator_module or DEFAULT_MODULES),
         project_roots=(str(root), *arguments.root),
         cwd=str(here if related else root),
-        limits=Limits(arguments.import_timeout, arguments.timeout),
+        limits=Limits(arguments.import_timeout, arguments.timeout, arguments.compile_timeout, arguments.memory_limit),
         keep=arguments.keep,
         input_set=arguments.inputs,
         recorded_inputs=recording_of(str(asked.path), asked.spec.qualname),
@@ -607,6 +616,21 @@ def _folder(text: str) -> str:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is not a folder")
     return os.path.abspath(text)  # noqa: PTH100 - as for the file itself
+
+
+def _size(text: str) -> int:
+    from profile_neuron.daemon.settings import memory_bytes
+
+    value = memory_bytes(text)
+    if value is None:
+        raise argparse.ArgumentTypeError(f"{text} is not a size of at least 100MB such as 8GB")
+    return value
+
+
+def _held(holder: Holder) -> str:
+    """Who holds NeuronCores, and how many where that is known."""
+    command = f" ({holder.command})" if holder.command else ""
+    return f"pid {holder.pid}{command} holds {len(holder.cores) or 'cores'}"
 
 
 def _seconds(text: str) -> float:

@@ -60,6 +60,10 @@ class Terminal:
         rows = [Text.assemble((f"{title} │ ", "dim"), _printed(line)) for line in lines]
         self.err.print(Text("\n").join(rows))
 
+    def waiting(self, title: str, holders: Sequence[str]) -> None:
+        """A run waits until one of these lets go of its NeuronCores."""
+        self.err.print(Text(f"{title}: waiting for a NeuronCore: {_printable(' and '.join(holders))}"))
+
     def result(
         self,
         costs: LineCosts,

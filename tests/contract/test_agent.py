@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,12 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def agent_of(client: AgentClient) -> int:
+    """The agent itself; on Linux the process that its client knows is its keeper."""
+    started = client._process.pid
+    return children(started)[0] if sys.platform == "linux" else started
+
+
 def waiting_report(agent: int) -> int:
     """The process of an agent that waits for the next run folder."""
     (found,) = [pid for pid in children(agent) if b"profile_neuron.report" in Path(f"/proc/{pid}/cmdline").read_bytes()]
@@ -249,21 +256,26 @@ def test_closing_the_wire_ends_everything(slow: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.torch
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_killing_the_agent_ends_the_worker_and_the_report_that_waits(slow: Path) -> None:
+@pytest.mark.parametrize("escape", ["none", *ESCAPES])
+@pytest.mark.parametrize("killed", ["agent", "keeper", "agent with SIGTERM"])
+def test_an_agent_that_is_killed_leaves_no_process(
+    killed: str, escape: str, slow: Path, write: Callable[..., Path]
+) -> None:
+    path = slow if escape == "none" else write("model.py", ESCAPING.format(escape=ESCAPES[escape], then="while 1: ..."))
     started: list[int] = []
 
     async def conversation(client: AgentClient) -> None:
         with pytest.raises(AgentError, match="the agent ended early; profile again"):  # noqa: PT012 - the loop raises
-            async for message in client.run(request(slow)):
+            async for message in client.run(request(path)):
                 if isinstance(message, RunOutput) and "pids" in message.text:
-                    started.extend([*pids(message), waiting_report(client._process.pid)])
-                    os.kill(client._process.pid, signal.SIGKILL)
+                    agent = agent_of(client)
+                    started.extend([*pids(message), waiting_report(agent), agent, client._process.pid])
+                    signal_number = signal.SIGTERM if "SIGTERM" in killed else signal.SIGKILL
+                    os.kill(client._process.pid if killed == "keeper" else agent, signal_number)
+        assert len(started) == 5
+        assert all(ended(pid, 2.0) for pid in started)
 
     run_with_agent(conversation)
-    assert ended(started[0], 2.0)
-    assert ended(started[2], 2.0)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(started[1], signal.SIGKILL)
 
 
 @pytest.mark.torch
@@ -435,7 +447,7 @@ def test_a_report_waits_outside_of_any_project_and_ends_with_the_wire(write: Cal
     async def conversation(client: AgentClient) -> None:
         for _ in range(2):
             assert isinstance(await last(client, request(path)), RunDone)
-            waiting.append(waiting_report(client._process.pid))
+            waiting.append(waiting_report(agent_of(client)))
         assert str(Path(f"/proc/{waiting[0]}/cwd").readlink()) == "/"
         assert os.getpgid(waiting[0]) == waiting[0]
         assert all(ended(pid, 2.0) for pid in children(waiting[0])), "each report was a process of its own"
@@ -452,11 +464,11 @@ def test_a_waiting_report_that_was_killed_does_not_fail_the_next_run(write: Call
 
     async def conversation(client: AgentClient) -> None:
         assert isinstance(await last(client, request(path)), RunDone)
-        first = waiting_report(client._process.pid)
+        first = waiting_report(agent_of(client))
         os.kill(first, signal.SIGKILL)
         assert ended(first, 2.0)
         assert isinstance(await last(client, request(path)), RunDone)
-        assert waiting_report(client._process.pid) != first
+        assert waiting_report(agent_of(client)) != first
 
     run_with_agent(conversation)
 
@@ -468,9 +480,9 @@ def test_a_waiting_report_is_no_orphan_of_the_worker(slow: Path) -> None:
         wanted, waiting = request(slow), 0
         async for message in client.run(wanted):
             if isinstance(message, RunOutput) and "pids" in message.text:
-                waiting = waiting_report(client._process.pid)
+                waiting = waiting_report(agent_of(client))
                 await client.cancel(wanted.run_id)
-        assert waiting_report(client._process.pid) == waiting
+        assert waiting_report(agent_of(client)) == waiting
 
     run_with_agent(conversation)
 
@@ -489,7 +501,7 @@ def test_a_report_that_does_not_finish_leaves_nobody_and_the_next_run_works(
         started: list[int] = []
         async for message in client.run(wanted):
             if isinstance(message, RunProgress) and message.phase == "attribute":
-                waiting = waiting_report(client._process.pid)
+                waiting = waiting_report(agent_of(client))
                 started = [waiting, *children(waiting)]
                 if end == "close":
                     break
@@ -549,6 +561,154 @@ def test_progress_names_the_run(write: Callable[..., Path]) -> None:
         assert set(progress) == {wanted.run_id}
 
     run_with_agent(conversation)
+
+
+@dataclass(frozen=True, slots=True)
+class HostOfBadWorker(LocalHost):
+    """Starts an agent whose worker is another script."""
+
+    script: str = ""
+    hello_s: float = 30.0
+
+    def command(self) -> list[str]:
+        own_path = str(packages_folder())
+        boot = (
+            "import sys; sys.path[:0] = [sys.argv[1]]; from pathlib import Path; "
+            "from profile_neuron.agent.__main__ import main; "
+            f"main(worker=Path({self.script!r}), hello_s={self.hello_s})"
+        )
+        return [self.python, "-I", "-c", boot, own_path]
+
+
+# A worker that says hello and reads the request, to go on from there.
+HELLO = """
+import os, sys, time
+sys.path[:0] = [sys.argv[1]]
+from profile_neuron.wire.codec import Decoder, encode
+from profile_neuron.wire.messages import *
+from profile_neuron.wire.stdio import MAGIC
+wire = os.fdopen(os.dup(1), "wb", buffering=0)
+wire.write(MAGIC + encode(Hello({protocol}, "worker", "9", "3")))
+decoder, found = Decoder(), []
+while not any(isinstance(message, RunRequest) for message in found):
+    found += decoder.feed(os.read(0, 65536))
+request = found[-1]
+"""
+GOOD_HELLO = HELLO.format(protocol=PROTOCOL_VERSION)
+BAD_WORKERS = {
+    "crashes at hello": ("print('no such library'); raise SystemExit(3)", "could not start (exit code 3)"),
+    "says why": ("import sys; sys.exit('no such library')", "could not start (exit code 1): no such library"),
+    "hangs": ("import time; time.sleep(600)", "did not say hello within 1 s"),
+    "hangs with a word": (
+        "import sys, time; print('loading', file=sys.stderr, flush=True); time.sleep(600)",
+        "did not say hello within 1 s: loading",
+    ),
+    "is garbage": (
+        "import time\nfor _ in range(9000): print('not a protocol at all')\ntime.sleep(600)",
+        "did not say hello",
+    ),
+    "is garbage after the start": (
+        "import os, time; os.write(1, b'\\nprofile-neuron wire 1\\n\\0\\0\\0\\2\\xc1\\xc1'); time.sleep(600)",
+        "did not say hello (a frame is not msgpack",
+    ),
+    "is too old": (HELLO.format(protocol=PROTOCOL_VERSION - 1), "speaks another protocol; install profile-neuron"),
+    "begins with something else": (
+        GOOD_HELLO.replace('Hello(1, "worker", "9", "3")', "EnvironmentRequest()"),
+        "began with a EnvironmentRequest message",
+    ),
+}
+# What one does that came up, and how the run ends.
+BAD_RUNS = {
+    "dies": ("os._exit(5)", "crashed: the worker ended with exit code 5 during importing torch"),
+    "writes garbage": (
+        "os.write(1, b'\\0\\0\\0\\2\\xc1\\xc1'); time.sleep(600)",
+        "the worker broke the wire: a frame is not",
+    ),
+    "announces a huge frame": ("os.write(1, b'\\xff' * 64); time.sleep(600)", "the worker broke the wire: a frame of"),
+    "answers for another run": (
+        "wire.write(encode(Captured('other'))); wire.write(encode(RunFailed(request.run_id, 'failed', Failure('own'))))",
+        "own",
+    ),
+    "floods its output and dies": (
+        "[os.write(2, b'x' * 99 + b'\\n') for _ in range(300_000)]; os._exit(6)",
+        "crashed: the worker ended with exit code 6",
+    ),
+    "closes the wire": ("wire.close(); os.close(1); time.sleep(600)", "crashed: the wire to the worker was closed"),
+}
+
+
+def bad_worker(tmp_path: Path, text: str, hello_s: float = 30.0) -> HostOfBadWorker:
+    script = tmp_path / "bad_worker.py"
+    script.write_text(text)
+    return HostOfBadWorker(sys.executable, script=str(script), hello_s=hello_s)
+
+
+@pytest.mark.parametrize("kind", BAD_WORKERS)
+def test_a_worker_that_does_not_come_up_is_one_sentence_and_the_next_start_waits(
+    kind: str, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    script, sentence = BAD_WORKERS[kind]
+
+    async def talk() -> list[tuple[str, float]]:
+        client = await AgentClient.start(bad_worker(tmp_path, script, 1.0 if "hangs" in kind else 30.0))
+        seen = []
+        try:
+            for _ in range(3):
+                start_s = time.monotonic()
+                message = await last(client, request(path))
+                assert isinstance(message, RunFailed)
+                seen.append((message.failure.reason, time.monotonic() - start_s))
+        finally:
+            await client.close()
+        return seen
+
+    seen = asyncio.run(talk())
+    assert [reason.startswith(f"the worker {sys.executable} {sentence}") for reason, _ in seen] == [True] * 3, seen
+    assert seen[1][1] >= 0.5
+    assert seen[2][1] >= 1.0
+
+
+@pytest.mark.parametrize("kind", BAD_RUNS)
+def test_a_worker_that_misbehaves_in_a_run_costs_the_worker_and_not_the_agent(
+    kind: str, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+    script, reason = BAD_RUNS[kind]
+    text = f"{GOOD_HELLO}from profile_neuron.core.model import Failure\n{script}\n"
+
+    async def talk() -> None:
+        client = await AgentClient.start(bad_worker(tmp_path, text))
+        try:
+            for _ in range(2):
+                messages = [message async for message in client.run(request(path))]
+                end = messages[-1]
+                assert isinstance(end, RunFailed)
+                assert end.failure.reason.startswith(reason)
+                printed = sum(len(message.text) for message in messages if isinstance(message, RunOutput))
+                assert printed <= 1_010_000
+        finally:
+            await client.close()
+
+    asyncio.run(talk())
+
+
+def test_a_pause_before_a_start_can_be_cancelled(tmp_path: Path, write: Callable[..., Path]) -> None:
+    path = write("model.py", "from profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n")
+
+    async def talk() -> Message:
+        client = await AgentClient.start(bad_worker(tmp_path, "raise SystemExit(3)"))
+        try:
+            for _ in range(2):
+                await last(client, request(path))
+            wanted = request(path)
+            await client._send(wanted)
+            await client.cancel(wanted.run_id)
+            return await client._receive()
+        finally:
+            await client.close()
+
+    assert asyncio.run(talk()).state == "cancelled"  # type: ignore[union-attr]
 
 
 def bad_python(tmp_path: Path, script: str) -> str:

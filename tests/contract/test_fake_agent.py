@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import json
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from profile_neuron.core.model import Failure, Frame
+from profile_neuron.core.model import Failure, Frame, Holder
 from profile_neuron.daemon.agent_client import AgentClient
 from profile_neuron.daemon.hosts import LocalHost
-from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress
+from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunWaiting
 from tests.conftest import request
 from tests.fakes.control import write_interpreter
 
@@ -73,7 +75,28 @@ SAMPLES = {
         @profile_neuron
         def f(): ...
     """,
+    "busy": """
+        from profile_neuron import profile_neuron
+        @profile_neuron
+        def f(): ...  # fake: busy 4123 2 python train.py
+    """,
+    "refused": """
+        import sys
+        from profile_neuron import profile_neuron
+        @profile_neuron(warmup=0)
+        def f():  # fake: refused
+            print("ERROR  NRT:nrt_allocate_neuron_cores  NeuronCore(s) not available", file=sys.stderr)
+            raise RuntimeError("no runtime")
+    """,
 }
+HELD = [
+    {
+        "neuron_device": 0,
+        "nc_count": 2,
+        "neuroncore_ids": [0, 1],
+        "neuron_processes": [{"pid": 4123, "command": "python train.py", "neuroncore_ids": [0, 1]}],
+    }
+]
 
 
 @dataclass(frozen=True)
@@ -264,6 +287,85 @@ def test_what_a_run_prints_comes_line_by_line(host: LocalHost, sample: Callable[
     said = converse(host, wanted)
     assert said.output == ["f prints 1", "f prints 2"]
     assert {message.run_id for message in said.messages} == {wanted.run_id}  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a stand-in for neuron-ls say that another process holds both cores, until the file is written anew."""
+    told = tmp_path / "neuron-ls.json"
+    told.write_text(json.dumps(HELD))
+    program = tmp_path / "bin" / "neuron-ls"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat {told}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return told
+
+
+@pytest.mark.usefixtures("held")
+def test_a_run_that_is_not_to_wait_for_a_core_ends_busy(host: LocalHost, sample: Callable[[str], Path]) -> None:
+    said = converse(host, request(sample("busy"), when_busy="skip"))
+    assert isinstance(said.end, RunFailed)
+    assert (said.end.state, said.end.failure) == (
+        "busy",
+        Failure("device-busy: pid 4123 (python train.py) holds 2 NeuronCores; end it or wait"),
+    )
+    assert len(said.messages) == 1, "no phase was begun"
+
+
+def test_a_run_waits_for_a_core_and_says_for_whom(
+    host: LocalHost, sample: Callable[[str], Path], held: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PN_FAKE_HOLD", "0")
+    wanted = request(sample("busy"))
+
+    async def talk() -> list[Message]:
+        client = await AgentClient.start(host)
+        try:
+            messages = []
+            async for message in client.run(wanted):
+                messages.append(message)
+                if isinstance(message, RunWaiting):
+                    held.write_text(json.dumps([{**HELD[0], "neuron_processes": []}]))
+            return messages
+        finally:
+            await client.close()
+
+    first, *others = asyncio.run(talk())
+    assert first == RunWaiting(wanted.run_id, (Holder(4123, "python train.py", (0, 1)),))
+    assert isinstance(others[-1], RunDone)
+    assert not any(isinstance(message, RunWaiting) for message in others)
+
+
+@pytest.mark.usefixtures("held")
+def test_a_run_that_waits_for_a_core_can_be_cancelled(
+    host: LocalHost, sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PN_FAKE_HOLD", "1")
+    wanted = request(sample("busy"))
+
+    async def talk() -> list[Message]:
+        client = await AgentClient.start(host)
+        try:
+            messages = []
+            async for message in client.run(wanted):
+                messages.append(message)
+                if isinstance(message, RunWaiting):
+                    await client.cancel(wanted.run_id)
+            return messages
+        finally:
+            await client.close()
+
+    waiting, end = asyncio.run(talk())
+    assert isinstance(waiting, RunWaiting)
+    assert end == RunFailed(wanted.run_id, "cancelled", Failure("cancelled"))
+
+
+def test_a_run_for_which_the_runtime_has_no_core_ends_busy(host: LocalHost, sample: Callable[[str], Path]) -> None:
+    said = converse(host, request(sample("refused")))
+    assert isinstance(said.end, RunFailed)
+    assert (said.end.state, said.end.failure.frames) == ("busy", ())
+    assert said.end.failure.reason.startswith("device-busy: the Neuron runtime found no free NeuronCore")
 
 
 def test_modules_that_a_run_imported_are_named(

@@ -476,8 +476,38 @@ def test_a_flood_of_output_is_cut_for_the_reader(tmp_path: Path, command: Callab
     path.write_text(f"{MARKED}@profile_neuron(warmup=0, repeats=1)\ndef f():\n    for i in range(30_000): print(i)\n")
     finished = command("run", path)
     assert finished.code == 0
-    assert finished.err.count("f │ ") == 10_001
-    assert "f │ … and 20000 more lines\n" in finished.err
+    assert finished.err.count("f │ ") == 2_001
+    assert re.search(r"f │ … and 28000 more lines, in /\S+\.log\n", finished.err)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is found in /proc")
+def test_the_memory_of_a_run_can_be_limited(tmp_path: Path, command: Callable[..., Finished]) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(f"{MARKED}@profile_neuron\ndef f():\n    x = bytearray(1) * 900_000_000\n    while True: pass\n")
+    finished = command("run", path, "--memory-limit", "800MB")
+    assert finished.code == 1
+    assert "failed: out of memory: the run used more than 800.0 MB (run.memoryLimit), at model.py:" in finished.out
+    finished = command("run", path, "--memory-limit", "800")
+    assert finished.code == 2
+    assert "argument --memory-limit: 800 is not a size of at least 1MB such as 8GB" in finished.err
+
+
+def test_a_run_that_waits_for_a_core_says_for_whom(tmp_path: Path, command: Callable[..., Finished]) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(f"{MARKED}@profile_neuron\ndef f(): ...\n")
+    program = tmp_path / "neuron-ls"
+    held = [
+        {"nc_count": 2, "neuron_processes": [{"pid": 4123, "command": "python train.py", "neuroncore_ids": [0, 1]}]}
+    ]
+    free = [{"nc_count": 2, "neuron_processes": []}]
+    # Held when it is asked first.
+    program.write_text(
+        f"#!/bin/sh\nif mkdir {tmp_path}/asked 2>/dev/null; then echo '{json.dumps(held)}'; else echo '{json.dumps(free)}'; fi\n"
+    )
+    program.chmod(0o755)
+    finished = command("run", path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert finished.code == 0, finished.err
+    assert "f: waiting for a NeuronCore: pid 4123 (python train.py) holds 2\n" in finished.err
 
 
 def test_without_its_dependencies_the_command_says_which_one_is_missing(tmp_path: Path) -> None:

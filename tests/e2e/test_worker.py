@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
+import re
+import signal
+import stat
+import subprocess
 import sys
 import sysconfig
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from profile_neuron.wire.messages import Limits
+from profile_neuron.folders import cache_folder
+from profile_neuron.wire.messages import Limits, RunFailed
 from tests.conftest import Profiler, case, operators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.torch
 
@@ -639,6 +646,359 @@ def test_import_and_run_have_limits_of_their_own(profiler: Profiler, model: Call
     assert "warm-up" in run.phases
 
 
+# What user code may be in when its time is over, from line 4 on; the line that is to be named.
+STUCK = {
+    "a sleep": ("import time\n@profile_neuron\ndef f():\n    time.sleep(600)\n", 6),
+    "C code that holds the lock": ("import re\n@profile_neuron\ndef f():\n    re.match('(a+)+$', 'a' * 40 + 'b')\n", 6),
+    "every signal ignored": (
+        "import signal\n@profile_neuron\ndef f():\n    for n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n    while True: pass\n",
+        7,
+    ),
+    "a name that is not ASCII": (
+        "@profile_neuron\ndef f():\n    größe_日本()\ndef größe_日本():\n    while True: pass\n",
+        7,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STUCK)
+def test_a_limit_names_the_line_that_was_running(kind: str, profiler: Profiler, model: Callable[..., Path]) -> None:
+    text, line = STUCK[kind]
+    path = model(text, "größe_日本.py")
+    run = profiler.run(path, "f", limits=Limits(60.0, 2.0))
+    function = "größe_日本" if "ASCII" in kind else "f"
+    assert (run.reason or "").startswith(
+        f"timeout: the warm-up calls took longer than 2 s, at größe_日本.py:{line} ({function}); raise the limit"
+    )
+    assert run.frames[-1] == (function, line)
+    assert isinstance(run.end, RunFailed)
+    frame = run.end.failure.frames[-1]
+    assert (frame.path, frame.text) == (str(path), path.read_text().split("\n")[line - 1].strip())
+
+
+def test_the_limit_of_an_import_names_the_line_of_the_module(profiler: Profiler, write: Callable[..., Path]) -> None:
+    write("slow_part.py", "import time\n\n\ntime.sleep(600)\n")
+    path = write(
+        "model.py", "import slow_part\nfrom profile_neuron import profile_neuron\n@profile_neuron\ndef f(): ...\n"
+    )
+    run = profiler.run(path, limits=Limits(2.0, 60.0))
+    assert (run.reason or "").startswith(
+        "timeout: importing the file took longer than 2 s, at slow_part.py:4 (<module>)"
+    )
+    assert run.frames == [("<module>", 1), ("<module>", 4)]
+
+
+def test_a_path_too_long_for_a_stack_is_known_again(profiler: Profiler, write: Callable[..., Path]) -> None:
+    name = "/".join(["d" * 200] * 3) + "/model.py"
+    path = write(name, f"{HEAD}import ctypes\n@profile_neuron\ndef f():\n    ctypes.string_at(0)\n")
+    assert profiler.run(path).frames == [("f", 6)]
+
+
+CRASHES = {
+    "SIGSEGV": "ctypes.string_at(0)",
+    "SIGABRT": "os.abort()",
+    "SIGBUS": "os.kill(os.getpid(), signal.SIGBUS)",
+    "SIGFPE": "os.kill(os.getpid(), signal.SIGFPE)",
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_a_crash_names_the_line_that_was_running(name: str, profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model(
+        f"import ctypes, os, signal\n@profile_neuron\ndef f():\n    g()\ndef g():\n    {CRASHES[name]}\n",
+    )
+    run = profiler.run(path)
+    number = int(getattr(signal, name))
+    assert run.reason == (
+        f"crashed: the worker ended with signal {number} ({name}) during the warm-up calls, at model.py:8 (g)"
+    )
+    assert run.frames == [("f", 6), ("g", 8)]
+    assert run.output == (), "the stack is not the user's output"
+
+
+# Each takes away what the line is found with; the run still ends for its own reason.
+HIDING = {
+    "faulthandler is the user's": "faulthandler.enable(); ctypes.string_at(0)",
+    "faulthandler is off": "faulthandler.disable(); ctypes.string_at(0)",
+    "all descriptors closed": "os.closerange(3, 100_000); ctypes.string_at(0)",
+}
+
+
+@pytest.mark.parametrize("kind", HIDING)
+def test_user_code_that_takes_the_stack_file_away_loses_the_line_and_nothing_else(
+    kind: str, profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    path = model(f"import ctypes, faulthandler, os\n@profile_neuron\ndef f():\n    {HIDING[kind]}\n")
+    run = profiler.run(path)
+    assert (run.reason or "").startswith("crashed: the worker ended with signal 11 (SIGSEGV) during the warm-up calls")
+    assert profiler.run(model("@profile_neuron\ndef f(): ...\n")).state == "fresh"
+
+
+def test_a_forked_child_that_crashes_is_not_taken_for_the_worker(
+    profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    path = model(
+        """
+        import ctypes, os, time
+        @profile_neuron
+        def f():
+            child = os.fork()
+            if not child: ctypes.string_at(0)
+            os.waitpid(child, 0)
+            time.sleep(600)
+        """
+    )
+    run = profiler.run(path, limits=Limits(60.0, 2.0))
+    assert run.frames == [("f", 9)]
+
+
+def test_a_wire_that_user_code_closed_is_named_with_the_line(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model("import os, time\n@profile_neuron\ndef f():\n    os.closerange(3, 64)\n    time.sleep(600)\n")
+    run = profiler.run(path)
+    assert (run.reason or "").startswith(
+        "crashed: the wire to the worker was closed during the warm-up calls, at model.py:7 (f); close only"
+    )
+
+
+def test_a_killed_worker_is_not_said_to_have_used_too_much_memory(profiler: Profiler) -> None:
+    reason = profiler.run(case("R02") / "kill9.py").reason or ""
+    assert reason.startswith("crashed: the worker ended with signal 9 (SIGKILL) during the warm-up calls")
+
+
+MEMORY = {
+    "the worker": "x = bytearray(1) * 700_000_000",
+    "a child in another session": (
+        "subprocess.Popen([sys.executable, '-c', 'import time; x = bytearray(1) * 700_000_000; time.sleep(600)'], "
+        "start_new_session=True)"
+    ),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is found in /proc")
+@pytest.mark.parametrize("kind", MEMORY)
+def test_a_run_that_uses_more_memory_than_it_may_is_ended_at_its_line(
+    kind: str, profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    body = f"import subprocess, sys, time\n@profile_neuron\ndef f():\n    {MEMORY[kind]}\n    time.sleep(600)\n"
+    run = profiler.run(model(body), limits=Limits(60.0, 60.0, memory_bytes=700_000_000))
+    # The worker may be found to be too large while it still allocates.
+    line = run.frames[-1][1]
+    assert line in (6, 7)
+    assert run.reason == (
+        f"out of memory: the run used more than 700.0 MB (run.memoryLimit), at model.py:{line} (f); use smaller inputs, "
+        "or raise the limit with --memory-limit"
+    )
+    assert profiler.run(model("@profile_neuron\ndef f(): ...\n")).state == "fresh"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is found in /proc")
+def test_pages_that_forked_children_share_count_once(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model(
+        """
+        import os, time
+        @profile_neuron(warmup=0, repeats=1)
+        def f():
+            x = bytearray(1) * 200_000_000
+            for _ in range(4):
+                if os.fork() == 0:
+                    time.sleep(1.5)
+                    os._exit(0)
+            time.sleep(1.5)
+        """
+    )
+    run = profiler.run(path, limits=Limits(60.0, 60.0, memory_bytes=1_000_000_000))
+    assert run.state == "fresh", run.reason
+
+
+# Calls the compiler as torch_neuronx does: by its name, with its output captured or not.
+COMPILES = """
+import subprocess
+@profile_neuron(warmup=0, repeats=1)
+def f():
+    x = torch.ones(2)
+    subprocess.run(["neuronx-cc", "compile", "x.hlo"], check=True{options})
+    return x * 2
+"""
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Profiler]]:
+    """An agent that finds a stand-in for the compiler on its PATH; what the stand-in does is a script of the shell."""
+    program = tmp_path / "bin" / "neuronx-cc"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    sessions = []
+
+    def start(script: str) -> Profiler:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        sessions.append(Profiler())
+        return sessions[-1]
+
+    yield start
+    for session in sessions:
+        session.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compilers are found in /proc")
+def test_the_time_of_a_compiler_counts_for_no_other_limit(
+    compiler: Callable[[str], Profiler], model: Callable[..., Path]
+) -> None:
+    session = compiler("sleep 8")
+    path = model(COMPILES.format(options="").replace("    return", "    __import__('time').sleep(1.0)\n    return"))
+    run = session.run(path, limits=Limits(60.0, 6.0, compile_s=60.0))
+    assert run.state == "fresh", run.reason
+    assert run.operators() == {6: {"aten::ones": 1.0}, 9: {"aten::mul": 1.0}}
+    phases = [phase for phase, _ in itertools.groupby(run.phases)]
+    assert phases[phases.index("capture") :] == ["capture", "compile", "capture", "read", "attribute"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compilers are found in /proc")
+def test_a_compiler_has_a_limit_of_its_own(compiler: Callable[[str], Profiler], model: Callable[..., Path]) -> None:
+    session = compiler("sleep 600")
+    run = session.run(model(COMPILES.format(options="")), limits=Limits(60.0, 60.0, compile_s=2.0))
+    assert run.reason == (
+        "compile-failed: timeout: neuronx-cc ran longer than 2 s, at model.py:7 (f); raise the limit with "
+        "--compile-timeout, in an editor run.compileTimeout"
+    )
+    assert run.frames == [("f", 7)]
+
+
+COMPILER_ENDS = {
+    "exit status": (
+        "echo starting >&2; echo 'Diagnostic logs stored in /tmp/w/log-neuron-cc.txt' >&2; echo 'ERROR: [NCC_X1] no' >&2; exit 70",
+        "compile-failed: neuronx-cc ended with exit status 70: ERROR: [NCC_X1] no; its log is /tmp/w/log-neuron-cc.txt",
+    ),
+    "killed": (
+        "kill -9 $$",
+        "compile-failed: neuronx-cc was killed by signal 9, as the system does when memory runs out",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", COMPILER_ENDS)
+def test_a_compiler_that_fails_is_named_with_its_end(
+    end: str, compiler: Callable[[str], Profiler], model: Callable[..., Path]
+) -> None:
+    script, reason = COMPILER_ENDS[end]
+    run = compiler(script).run(model(COMPILES.format(options=", capture_output=True")))
+    assert (run.state, run.reason, run.frames) == ("failed", reason, [("f", 7)])
+
+
+def test_much_output_of_a_compiler_goes_to_a_file(
+    compiler: Callable[[str], Profiler], model: Callable[..., Path]
+) -> None:
+    session = compiler("yes 'a warning of the compiler' | head -c 200000000 >&2; exit 70")
+    run = session.run(model(COMPILES.format(options="")))
+    assert (run.reason or "").startswith("compile-failed: neuronx-cc ended with exit status 70")
+    assert len(run.output) == 10_001
+    found = re.fullmatch(r"… and (\d+) more lines, of which the first 64.0 MB are in (/.*\.log)", run.output[-1])
+    assert found is not None, run.output[-1]
+    assert Path(found[2]).stat().st_size == 64_000_000
+
+
+@pytest.mark.parametrize("end", json.loads((case("N01") / "expected.json").read_text())["exit"], ids=str)
+def test_a_runtime_that_has_no_core_is_tried_again_and_not_blamed_on_user_code(
+    end: dict[str, Any], compiler: Callable[[str], Profiler], model: Callable[..., Path], tmp_path: Path
+) -> None:
+    expected = json.loads((case("N01") / "expected.json").read_text())["expect"]
+    foreign = subprocess.Popen(["sleep", "600"])
+    try:
+        told = [{"nc_count": 1, "neuroncore_ids": [0], "neuron_processes": []}]
+        program = tmp_path / "bin" / "neuron-ls"
+        program.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+        program.chmod(0o755)
+        leave = f"os._exit({end['code']})" if "code" in end else "os.abort()"
+        path = model(
+            f"""
+            import os
+            from pathlib import Path
+            @profile_neuron
+            def f():
+                with open({str(tmp_path / "tries")!r}, "a") as file: file.write("x")
+                os.write(2, Path({str(case("N01") / "stderr.txt")!r}).read_bytes())
+                {leave}
+            """
+        )
+        run = compiler("").run(path)
+        assert run.state == "busy"
+        assert run.reason == (
+            "device-busy: the Neuron runtime found no free NeuronCore in 3 attempts; end what holds them, which neuron-ls "
+            "names, or wait"
+        )
+        assert run.frames == []
+        assert (tmp_path / "tries").read_text() == "x" * (1 + expected["maxRetries"])
+        assert foreign.poll() is None, "nobody else was ended"
+    finally:
+        foreign.kill()
+        foreign.wait()
+
+
+def test_code_that_does_without_the_runtime_is_not_busy(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model(
+        """
+        import os
+        @profile_neuron(warmup=0, repeats=1)
+        def f():
+            os.write(2, b"ERROR NRT:nrt_allocate_neuron_cores NeuronCore(s) not available\\n")
+            return torch.ones(2)
+        """
+    )
+    assert profiler.run(path).state == "fresh"
+    path.write_text(path.read_text().replace("return torch.ones(2)", "raise ValueError('mine')"))
+    assert profiler.run(path).reason == "ValueError: mine"
+
+
+def processes_with(marker: str) -> list[int]:
+    """Processes that were started with a variable in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in entry.read_bytes():
+                found.append(int(entry.parent.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_an_endless_loop_with_grandchildren_is_ended_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = json.loads((case("R03") / "expected.json").read_text())
+    monkeypatch.setenv("PN_TEST_MARKER", "R03-1234")
+    monkeypatch.setenv("PYTHONPATH", str(case("R03").parent.parent / "support"))
+    session = Profiler()
+    try:
+        run = session.run(case("R03") / "input.py", limits=Limits(60.0, expected["limitSeconds"]))
+        assert (run.reason or "").startswith(
+            (
+                "timeout: the warm-up calls took longer than 5 s, at input.py:14 (f); raise",
+                "timeout: the warm-up calls took longer than 5 s, at input.py:15 (f); raise",
+            )
+        )
+        assert run.frames in ([("f", 14)], [("f", 15)])
+        assert session.run(case("R12") / "argv.py").state == "fresh", "the agent is alive"
+    finally:
+        session.close()
+    own = os.getpid()
+    assert [pid for pid in processes_with("PN_TEST_MARKER=R03-1234") if pid != own] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_a_pool_without_the_main_guard_ends_and_leaves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = json.loads((case("R05") / "expected.json").read_text())["expect"]
+    monkeypatch.setenv("PN_TEST_MARKER", "R05-1234")
+    monkeypatch.setenv("PYTHONPATH", str(case("R05").parent.parent / "support"))
+    session = Profiler()
+    try:
+        run = session.run(case("R05") / "noguard.py", limits=Limits(20.0, 5.0))
+        assert run.state in ("failed", "fresh"), expected["noguard.py"]["status"]
+        run = session.run(case("R05") / "guarded.py")
+        assert run.state == "fresh"
+        assert not (case("R05") / expected["guarded.py"]["fileMustNotExist"]).exists()
+    finally:
+        session.close()
+    own = os.getpid()
+    assert [pid for pid in processes_with("PN_TEST_MARKER=R05-1234") if pid != own] == []
+
+
 def test_a_file_that_changed_since_the_request_is_not_run(profiler: Profiler, model: Callable[..., Path]) -> None:
     path = model("print('ran')\n@profile_neuron\ndef f(): ...\n")
     run = profiler.run(path, sha256="0" * 64)
@@ -925,13 +1285,51 @@ def test_a_fault_of_our_own_is_an_answer_and_the_worker_is_replaced(
     assert profiler.run(model(CLEAN)).state == "fresh"
 
 
-def test_much_output_is_passed_on_whole(profiler: Profiler, model: Callable[..., Path]) -> None:
-    path = model(
-        "@profile_neuron(warmup=0, repeats=1)\ndef f():\n    for i in range(100_000): print(i)\n    print('x' * 200_000)\n"
-    )
+FLOODS = {
+    "Python": "for i in range(300_000): print(i)",
+    "a child": "subprocess.run(['sh', '-c', 'yes | head -c 50000000'])",
+    "one line": "[os.write(1, b'x' * 1_000_000) for _ in range(20)]; print()",
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_of_a_flood_of_output_the_start_is_passed_on_and_the_rest_is_in_a_file(
+    flood: str, profiler: Profiler, model: Callable[..., Path]
+) -> None:
+    path = model(f"import os, subprocess\n@profile_neuron(warmup=0, repeats=1)\ndef f():\n    {FLOODS[flood]}\n")
     run = profiler.run(path)
-    assert run.output[:100_000] == tuple(map(str, range(100_000)))
-    assert sum(map(len, run.output[100_000:])) == 200_000
+    *printed, last = run.output
+    assert run.state == "fresh"
+    assert len(printed) <= 2_000
+    assert sum(map(len, printed)) <= 1_000_000
+    found = re.fullmatch(r"… and (\d+) more lines, in (/.*\.log)", last)
+    assert found is not None, last
+    log = Path(found[2])
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    rest = log.read_text()
+    assert rest.count("\n") == int(found[1])
+    if flood == "Python":
+        assert [*printed, *rest.split()] == [str(number) for number in range(300_000)]
+    elif flood == "one line":
+        assert "".join(printed) + rest == "x" * 20_000_000 + "\n"
+    else:
+        assert (len(printed), int(found[1])) == (2_000, 25_000_000 - 2_000)
+
+
+def test_a_flood_that_never_ends_is_ended_by_the_limit(profiler: Profiler, model: Callable[..., Path]) -> None:
+    path = model("@profile_neuron(warmup=0)\ndef f():\n    while True:\n        print('y' * 1000)\n")
+    run = profiler.run(path, limits=Limits(60.0, 3.0))
+    assert (run.reason or "").startswith("timeout: the profiled calls took longer than 3 s, at model.py:6 (f); ")
+    assert run.frames == [("f", 6)]
+    assert re.match(r"… and \d+ more lines", run.output[-1])
+
+
+def test_little_output_leaves_no_file(profiler: Profiler, model: Callable[..., Path]) -> None:
+    for log in cache_folder("logs").iterdir():
+        log.unlink()
+    run = profiler.run(model("@profile_neuron(warmup=0, repeats=1)\ndef f():\n    print('one')\n"))
+    assert run.output == ("one",)
+    assert list(cache_folder("logs").iterdir()) == []
 
 
 def test_a_file_that_can_be_executed_only_once_per_process_is_run_in_a_new_one(

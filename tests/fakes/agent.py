@@ -10,6 +10,10 @@ level for every function of the file:
     # fake: module NAME.py    the result names this file beside it as executed
     # fake: ms N              the row that begins on this line costs N milliseconds
     # fake: inputs TEXT       the result says that its inputs came from there
+    # fake: busy PID N COMMAND
+                              a process holds the N NeuronCores; a run that is not to wait ends busy, another one says
+                              that it waits, and goes on when it is no longer held
+    # fake: refused           the Neuron runtime has no core for the run, which ends busy
 
 A socket whose path is in PN_FAKE_AGENT gets its events and may hold runs; control.py is the other end.
 """
@@ -59,6 +63,7 @@ from profile_neuron.wire.messages import (
     Environment,
     EnvironmentRequest,
     Hello,
+    Holder,
     Message,
     Phase,
     RunDone,
@@ -66,6 +71,7 @@ from profile_neuron.wire.messages import (
     RunOutput,
     RunProgress,
     RunRequest,
+    RunWaiting,
 )
 from profile_neuron.wire.stdio import MAGIC, take_over, write_all
 
@@ -79,7 +85,7 @@ TORCH = "2.13.0+constructed"
 DEVICE = "cpu (constructed)"
 CLOCK = "settrace"
 
-_DIRECTIVE = re.compile(r"# fake: (fail|noinputs|crash|print|module|ms|inputs)\b ?(.*)")
+_DIRECTIVE = re.compile(r"# fake: (fail|noinputs|crash|print|module|ms|inputs|busy|refused)\b ?(.*)")
 _INPUTS = "constructed"
 
 
@@ -203,6 +209,7 @@ class FakeAgent:
         def report(phase: Phase, total: int = 0) -> None:
             self._send(RunProgress(request.run_id, phase, 0, total))
 
+        await self._wait_for_a_core(request)
         report("import")
         if isinstance(found, Ended):
             raise found
@@ -214,6 +221,8 @@ class FakeAgent:
             name = request.qualname.rpartition(".")[2]
             reason = f"{request.qualname} needs inputs; add a function {name}_inputs() to the file"
             raise Ended(failed(request, reason, "noInputs"))
+        if "refused" in words:
+            raise Ended(failed(request, "device-busy: the Neuron runtime found no free NeuronCore", "busy"))
         repeats = request.repeats or DEFAULT_REPEATS
         report("warm-up", DEFAULT_WARMUP)
         report("capture", repeats)
@@ -229,6 +238,22 @@ class FakeAgent:
         report("read")
         report("attribute")
         return costs(request, text, spec, directives, repeats)
+
+    async def _wait_for_a_core(self, request: RunRequest) -> None:
+        try:
+            text, spec = read(request)
+        except Ended:
+            # Said when the file is imported.
+            return
+        for directive in directives_of(text, spec, request):
+            if directive.word == "busy":
+                pid, count, command = directive.argument.split(" ", 2)
+                if request.when_busy == "skip":
+                    reason = f"device-busy: pid {pid} ({command}) holds {count} NeuronCores; end it or wait"
+                    raise Ended(failed(request, reason, "busy"))
+                self._send(RunWaiting(request.run_id, (Holder(int(pid), command, tuple(range(int(count)))),)))
+                await asyncio.sleep(0)
+                await self._control.finish(request.run_id)
 
 
 def failed(request: RunRequest, reason: str, state: State = "failed") -> RunFailed:

@@ -52,3 +52,11 @@ def test_spread_is_a_percentage_of_the_mean_and_empty_where_unknown() -> None:
     assert units.spread(12, 1000) == "±1.2 %"
     assert units.spread(500, 1000) == "±50 %"
     assert units.spread(None, 1000) == ""
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (64_000_000, "64.0 MB"), (2 * 10**9, "2.0 GB")],
+)
+def test_sizes_are_shown_in_the_units_of_the_settings(size_bytes: int, text: str) -> None:
+    assert units.size(size_bytes) == text

@@ -1,12 +1,23 @@
 """The agent's program: hello, then requests, until the wire closes or a signal ends it."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def main() -> None:
-    """Serve the wire on the descriptors it was started with; the argument is the folder of our packages."""
+
+def main(**options: "Any") -> None:
+    """Serve the wire on the descriptors it was started with; the argument is the folder of our packages.
+
+    options are those of Agent, for tests with workers that misbehave.
+    """
     # Taken before any other import, which could print to it.
     from profile_neuron.wire.stdio import MAGIC, take_over, write_all
 
     reader, writer = take_over()
+
+    from profile_neuron.agent.keeper import become_agent_below_a_keeper
+
+    become_agent_below_a_keeper(reader, writer)
 
     import asyncio
     import logging
@@ -32,7 +43,7 @@ def main() -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             loop.add_signal_handler(number, stream.feed_eof)
         adopt_orphans()
-        agent = Agent(send, sys.argv[1])
+        agent = Agent(send, sys.argv[1], **options)
         decoder = Decoder()
         try:
             while piece := await stream.read(1 << 16):

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
-from collections import deque
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import profile_neuron
+from profile_neuron.agent import device
 from profile_neuron.agent.child import Child
 from profile_neuron.agent.orphans import end_orphans
+from profile_neuron.agent.pauses import Pauses
+from profile_neuron.agent.processes import descendants
 from profile_neuron.agent.runs import RunFolder
+from profile_neuron.agent.watch import Watch
+from profile_neuron.agent.worker import HELLO_S, WORKER, Piped, hello
 from profile_neuron.core.launch import isolated_command
 from profile_neuron.core.model import Failure
-from profile_neuron.errors import HostError, ProfileNeuronError, WireError
+from profile_neuron.errors import HostError, ProfileNeuronError
 from profile_neuron.wire.messages import (
-    PROTOCOL_VERSION,
     Cancel,
     Captured,
     Environment,
@@ -32,54 +34,69 @@ from profile_neuron.wire.messages import (
     ReportRequest,
     RunDone,
     RunFailed,
-    RunOutput,
     RunProgress,
     RunRequest,
+    RunWaiting,
 )
-from profile_neuron.wire.stdio import end_of_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from profile_neuron.core.model import Holder
 
 log = logging.getLogger(__name__)
 
-_HELLO_S = 60.0
-_START_S = 600.0
 _ENVIRONMENT_S = 120.0
 _REPORT_S = 600.0
-# How long a finished run's last output is waited for: user code may have closed the descriptor.
+# How long the last output of a finished run, or of a process that has ended, is waited for.
 _OUTPUT_S = 1.0
+# Before a run is started again whose runtime had no core, and between two looks at who holds the cores.
+_REFUSED_PAUSES_S = (1.0, 2.0)
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.5, 4.0
 
 
 class Agent:
     """At most one run at a time; the worker stays for the next one unless it had to be ended."""
 
-    def __init__(self, send: Callable[[Message], None], own_path: str) -> None:
+    def __init__(
+        self, send: Callable[[Message], None], own_path: str, worker: Path = WORKER, hello_s: float = HELLO_S
+    ) -> None:
         self._send = send
         self._own_path = own_path
-        self._worker: _Worker | None = None
+        self._worker_script = worker
+        self._hello_s = hello_s
+        self._worker: Piped | None = None
+        self._worker_pauses = Pauses()
         self._task: asyncio.Task[None] | None = None
-        self._reporter: _Reporter | None = None
+        self._reporter: Piped | None = None
+        self._report_pauses = Pauses()
+        # A report is on.
+        self._is_reporting = False
         self._run_id = ""
-        self._cancelled = False
+        # Set when the run that is on is cancelled, or the wire closed.
+        self._stopped = asyncio.Event()
+        self._is_closing = False
 
     async def handle(self, message: Message) -> None:
         """Take up one message of the server; runs go on in a task of their own."""
         match message:
             case RunRequest():
-                if self._task is not None and not self._task.done():
+                if self._is_busy:
                     self._send(RunFailed(message.run_id, "failed", Failure("the agent is busy with another run")))
                     return
-                self._run_id, self._cancelled = message.run_id, False
+                self._run_id = message.run_id
+                self._stopped.clear()
                 self._task = asyncio.create_task(self._run(message), name=f"run {message.run_id}")
             case Cancel(run_id=run_id):
-                if run_id == self._run_id and self._task is not None and not self._task.done():
-                    self._cancelled = True
+                if run_id == self._run_id and self._is_busy:
+                    self._stopped.set()
                     await self._end_children()
             case EnvironmentRequest():
-                if self._task is not None and not self._task.done():
+                if self._is_busy:
                     self._send(EnvironmentFailed("the agent is busy with a run; ask again when it is over"))
                     return
+                self._stopped.clear()
                 self._task = asyncio.create_task(self._environment(), name="environment")
             case Hello():
                 pass
@@ -88,7 +105,8 @@ class Agent:
 
     async def close(self) -> None:
         """End the run, the worker and everything that either started."""
-        self._cancelled = True
+        self._is_closing = True
+        self._stopped.set()
         try:
             await self._end_children()
             await self._end_worker()
@@ -99,115 +117,152 @@ class Agent:
         finally:
             # The task fails where it still had something to say to a server that is gone.
             await self._end_reporter()
+            end_orphans(Child.running)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._task is not None and not self._task.done()
 
     async def _run(self, request: RunRequest) -> None:
         folder: RunFolder | None = None
         # A capture of which the report made nothing stays, so that it can be reported on again.
         keep = False
+        answer: RunDone | RunFailed
         try:
             folder = RunFolder(request.run_id)
-            answer = await self._capture(replace(request, run_folder=str(folder.path)))
-            if isinstance(answer, RunFailed) and answer.again and not self._cancelled:
-                # Registrations and the like work once per process; the worker that had them has been ended.
-                answer = await self._capture(replace(request, run_folder=str(folder.path)))
-            if isinstance(answer, Captured):
-                answer = await self._report(request, folder.path)
-                keep = request.keep or isinstance(answer, RunFailed)
+            answer, is_captured = await self._profile_with_a_core(replace(request, run_folder=str(folder.path)))
+            keep = is_captured and (request.keep or isinstance(answer, RunFailed))
         except (ProfileNeuronError, OSError) as error:
             answer = _failed(request, str(error))
         except Exception as error:
             log.exception("run %s", request.run_id)
             answer = _failed(request, f"the agent failed ({error}); its log has the traceback, profile again")
         finally:
-            if folder is not None and keep and not self._cancelled:
+            if folder is not None and keep and not self._stopped.is_set():
                 folder.keep()
             elif folder is not None:
                 folder.remove()
-        if self._cancelled:
+        if self._is_closing:
+            # Nobody has cancelled it; whoever still listens sees the end of the wire.
+            return
+        if self._stopped.is_set():
             answer = RunFailed(request.run_id, "cancelled", Failure("cancelled"))
         self._send(answer)
 
-    async def _capture(self, request: RunRequest) -> Captured | RunDone | RunFailed:
-        worker = await self._ready_worker(request.cwd)
-        worker.run_id = request.run_id
+    async def _profile_with_a_core(self, request: RunRequest) -> tuple[RunDone | RunFailed, bool]:
+        """Profile when a NeuronCore may be free, and again where the runtime finds that none is."""
+        for pause_s in (*_REFUSED_PAUSES_S, None):
+            holders = await self._wait_for_a_core(request)
+            if holders:
+                break
+            answer, is_captured, is_refused = await self._profile(request)
+            if self._stopped.is_set() or not is_refused:
+                return answer, is_captured
+            # Its runtime has failed to start, which it does not try again.
+            await self._end_worker()
+            if pause_s is not None:
+                await self._pause(pause_s)
+        else:
+            holders = await self._other_holders()
+        return RunFailed(request.run_id, "busy", Failure(_busy(holders))), False
+
+    async def _wait_for_a_core(self, request: RunRequest) -> tuple[Holder, ...]:
+        """Wait while others hold all NeuronCores; gives them where the request is not to wait."""
+        told: tuple[Holder, ...] = ()
+        pause_s = _FIRST_LOOK_S
+        while True:
+            holders = await self._other_holders()
+            if not holders or request.when_busy == "skip" or self._stopped.is_set():
+                return holders
+            if holders != told:
+                self._send(RunWaiting(request.run_id, holders))
+                told, pause_s = holders, _FIRST_LOOK_S
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+
+    async def _other_holders(self) -> tuple[Holder, ...]:
+        """Who holds all NeuronCores; empty where a core may be free, and where the run is stopped first."""
+        asking = asyncio.create_task(device.other_holders(descendants(os.getpid())), name="neuron-ls")
+        stopping = asyncio.create_task(self._stopped.wait(), name="stop")
         try:
-            if self._cancelled:
+            await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asking.cancel()
+            stopping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            return await asking
+        return ()
+
+    async def _profile(self, request: RunRequest) -> tuple[RunDone | RunFailed, bool, bool]:
+        """The end of a run, whether it left a capture, and whether the Neuron runtime had no core for it."""
+        answer, is_refused = await self._capture(request)
+        if isinstance(answer, RunFailed) and answer.again and not self._stopped.is_set():
+            # Registrations and the like work once per process; the worker that had them has been ended.
+            answer, is_refused = await self._capture(request)
+        if isinstance(answer, RunFailed):
+            return answer, False, _is_refusal(answer.failure.reason, is_refused)
+        end = await self._report(request)
+        if isinstance(end, RunFailed):
+            return end, True, False
+        return end, True, _is_refusal(end.costs.functions[0].reason or "", is_refused)
+
+    async def _capture(self, request: RunRequest) -> tuple[Captured | RunFailed, bool]:
+        """The worker's answer, and whether the Neuron runtime printed that it has no core."""
+        worker = await self._ready_worker(request.cwd)
+        worker.output.begin(request.run_id)
+        try:
+            if self._stopped.is_set():
                 # While the worker was being started there was nothing to end.
-                return _failed(request, "cancelled")
+                return _failed(request, "cancelled"), False
+            watch = Watch(worker.child, request, self._send)
             worker.child.send(request)
             # While the worker is busy; where that fails, the report itself says why.
-            with contextlib.suppress(HostError, OSError):
-                await self._ready_reporter()
-            answer = await self._await_answer(worker, request)
-            if worker.child.alive:
-                await worker.output_until_end_of(request.run_id, _OUTPUT_S)
+            if not self._report_pauses.left_s(_now_s()):
+                with contextlib.suppress(HostError, OSError):
+                    await self._ready_reporter()
+            answer = await watch.answer()
+            if watch.has_answered:
+                await worker.output_of_run(_OUTPUT_S)
             if answer.retire:
                 await self._end_worker()
         finally:
-            worker.run_id = ""
-        return answer
+            worker.output.finish()
+        return answer, worker.output.is_refused
 
-    async def _await_answer(self, worker: _Worker, request: RunRequest) -> Captured | RunFailed:
-        loop = asyncio.get_running_loop()
-        limits = {"import": request.limits.import_s, "inputs": request.limits.run_s, "read": _REPORT_S}
-        phase, limit_s = "start", _START_S
-        deadline = loop.time() + limit_s
-        while True:
-            try:
-                message = await asyncio.wait_for(worker.child.receive(), max(0.0, deadline - loop.time()))
-            except asyncio.TimeoutError:
-                await self._end_worker()
-                return _failed(request, f"timeout: {_PHASES[phase]} took longer than {limit_s:g} s; {_RAISE[phase]}")
-            except WireError as error:
-                await self._end_worker()
-                return _failed(request, f"the worker broke the wire: {error}")
-            match message:
-                case None:
-                    # Not ended by us, or its own cause of death would be lost.
-                    cause = await worker.child.ended()
-                    await self._end_worker()
-                    return _failed(request, f"crashed: the worker ended with {cause} during {_PHASES[phase]}")
-                case RunProgress(run_id=request.run_id):
-                    # Inputs and calls share a limit; starting and reading out are not the user's code.
-                    if message.phase != phase and message.phase in limits:
-                        limit_s = limits[message.phase]
-                        deadline = loop.time() + limit_s
-                    phase = message.phase
-                    self._send(message)
-                case Captured() | RunFailed() if message.run_id == request.run_id:
-                    return message
-                case _:
-                    log.warning("a %s message came from the worker out of turn", type(message).__name__)
-
-    async def _report(self, request: RunRequest, folder: Path) -> RunDone | RunFailed:
+    async def _report(self, request: RunRequest) -> RunDone | RunFailed:
+        folder = request.run_folder
         reporter = await self._ready_reporter()
-        if self._cancelled:
+        if self._stopped.is_set():
             return _failed(request, "cancelled")
-        reporter.busy = True
-        reporter.said.clear()
+        self._is_reporting = True
         try:
-            reporter.child.send(ReportRequest(str(folder)))
+            reporter.child.send(ReportRequest(folder))
             while True:
                 message = await asyncio.wait_for(reporter.child.receive(), _REPORT_S)
                 match message:
                     case RunProgress():
                         self._send(replace(message, run_id=request.run_id))
                     case ReportDone(costs=costs):
-                        reporter.busy = False
-                        return RunDone(request.run_id, costs, str(folder) if request.keep else "")
+                        self._is_reporting = False
+                        self._report_pauses.succeeded()
+                        return RunDone(request.run_id, costs, folder if request.keep else "")
                     case ReportFailed(reason=reason):
-                        reporter.busy = False
+                        self._is_reporting = False
+                        self._report_pauses.succeeded()
                         return _failed(request, reason)
                     case None:
                         # Not ended by us, or its own cause of death would be lost.
-                        cause = await reporter.child.ended()
+                        await reporter.child.exited()
+                        cause = await reporter.child.end()
                         await reporter.output_end(_OUTPUT_S)
-                        said = reporter.said[-1] if reporter.said else "it said nothing"
+                        said = reporter.output.last_line or "it said nothing"
                         return _failed(request, f"{folder}: the report ended with {cause} ({said}); try report again")
         except asyncio.TimeoutError:
             return _failed(request, f"{folder}: the report took longer than {_REPORT_S:g} s; try report again")
         finally:
-            if reporter.busy:
+            if self._is_reporting:
+                if not self._stopped.is_set():
+                    self._report_pauses.failed(_now_s())
                 await self._end_reporter()
 
     async def _environment(self) -> None:
@@ -216,50 +271,60 @@ class Agent:
             worker.child.send(EnvironmentRequest())
             message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
         except (ProfileNeuronError, asyncio.TimeoutError) as error:
+            # What it still says would be taken for the answer to the next request.
+            await self._end_worker()
             self._send(EnvironmentFailed(str(error) or "the worker did not answer in time"))
             return
         self._send(message if isinstance(message, Environment) else EnvironmentFailed("the worker ended early"))
 
-    async def _ready_worker(self, cwd: str) -> _Worker:
+    async def _ready_worker(self, cwd: str) -> Piped:
         """The warm worker, or a new one. Raises HostError where it does not come up."""
         if self._worker is not None and self._worker.child.alive:
             return self._worker
         # One that died between two runs may have left others in its group.
         await self._end_worker()
-        script = Path(profile_neuron.__file__).parent / "worker" / "__main__.py"
-        child = await Child.start([sys.executable, str(script), self._own_path], cwd)
-        worker = _Worker(child, self._send)
-        self._worker = worker
-        try:
-            hello = await asyncio.wait_for(child.receive(), _HELLO_S)
-        except (asyncio.TimeoutError, WireError) as error:
+        await self._pause(self._worker_pauses.left_s(_now_s()))
+        if self._stopped.is_set():
+            raise HostError("cancelled")
+        child = await Child.start([sys.executable, str(self._worker_script), self._own_path], cwd)
+        worker = self._worker = Piped(child, self._send)
+        wrong = await hello(worker.child, self._hello_s)
+        if wrong:
             await self._end_worker()
-            raise HostError(f"the worker {sys.executable} did not say hello ({error or 'too slow'})") from error
-        if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
-            cause = await self._end_worker()
-            said = f": {worker.last_line}" if worker.last_line else ""
-            raise HostError(f"the worker {sys.executable} could not start ({cause}){said}")
+            if not self._stopped.is_set():
+                self._worker_pauses.failed(_now_s())
+            said = f": {worker.output.last_line}" if worker.output.last_line else ""
+            raise HostError(f"the worker {sys.executable} {wrong}{said}")
+        self._worker_pauses.succeeded()
         log.info("worker %d is ready", child.pid)
         return worker
 
-    async def _ready_reporter(self) -> _Reporter:
+    async def _ready_reporter(self) -> Piped:
         """The report that waits, or a new one. Raises HostError where it cannot be started."""
         if self._reporter is not None and self._reporter.child.alive:
             return self._reporter
         await self._end_reporter()
+        await self._pause(self._report_pauses.left_s(_now_s()))
         command = isolated_command(sys.executable, "profile_neuron.report.__main__", self._own_path)
-        self._reporter = _Reporter(await Child.start(command, "/"))
+        self._reporter = Piped(await Child.start(command, "/"), lambda _: None)
         return self._reporter
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not longer than the run that is on."""
+        if seconds > 0:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), seconds)
 
     async def _end_children(self) -> None:
         """End what the current run is in: the report, while one is on, and otherwise the worker."""
-        if self._reporter is not None and self._reporter.busy:
+        if self._reporter is not None and self._is_reporting:
             await self._reporter.child.end()
         else:
             await self._end_worker()
 
     async def _end_reporter(self) -> None:
         reporter, self._reporter = self._reporter, None
+        self._is_reporting = False
         if reporter is not None:
             await reporter.child.end()
             await reporter.output_end(_OUTPUT_S)
@@ -276,87 +341,28 @@ class Agent:
         return cause
 
 
-class _Reporter:
-    """The report's program: it has imported what it needs, waits for a run folder, and forks to report on it."""
+def _is_refusal(reason: str, is_printed: bool) -> bool:
+    """Whether a run failed because the Neuron runtime had no core for it; some code survives that by going on without.
 
-    def __init__(self, child: Child) -> None:
-        self.child = child
-        # A report is on.
-        self.busy = False
-        # What it printed last.
-        self.said: deque[str] = deque(maxlen=1)
-        self._listener = asyncio.create_task(self._listen(), name=f"output of report {child.pid}")
-
-    async def output_end(self, limit_s: float) -> None:
-        """Wait until the pipe closes."""
-        await asyncio.wait([self._listener], timeout=limit_s)
-        self._listener.cancel()
-        self.child.close_output()
-
-    async def _listen(self) -> None:
-        async for lines in self.child.output():
-            self.said += lines
+    The runtime says so on stderr or in its error, and ends the process or raises a RuntimeError of its own.
+    """
+    is_said = device.has_refusal(reason.encode("utf-8", "replace"))
+    return is_said or (is_printed and reason.startswith(("crashed:", "RuntimeError")))
 
 
-class _Worker:
-    """A worker process and the pump that passes its output on."""
-
-    def __init__(self, child: Child, send: Callable[[Message], None]) -> None:
-        self.child = child
-        self.run_id = ""
-        self.last_line = ""
-        self._send = send
-        self._ends: dict[str, asyncio.Event] = {}
-        self._pump = asyncio.create_task(self._pass_on(), name=f"output of worker {child.pid}")
-
-    async def output_until_end_of(self, run_id: str, limit_s: float) -> None:
-        """Wait until everything that a run printed has been passed on."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._end_event(run_id).wait(), limit_s)
-        self._ends.pop(run_id, None)
-
-    async def output_end(self, limit_s: float) -> None:
-        """Wait until the pipe closes; a process that left the group may keep it open."""
-        await asyncio.wait([self._pump], timeout=limit_s)
-        self._pump.cancel()
-        self.child.close_output()
-
-    async def _pass_on(self) -> None:
-        async for lines in self.child.output():
-            printed, ends = [], []
-            for line in lines:
-                text, mark, run_id = line.partition(end_of_output(""))
-                if text or not mark:
-                    printed.append(text)
-                if mark:
-                    ends.append(run_id)
-            if printed:
-                self.last_line = next((text for text in reversed(printed) if text), self.last_line)
-                self._send(RunOutput(self.run_id, "\n".join(printed)))
-            for run_id in ends:
-                self._end_event(run_id).set()
-
-    def _end_event(self, run_id: str) -> asyncio.Event:
-        return self._ends.setdefault(run_id, asyncio.Event())
-
-
-_PHASES = {
-    "start": "importing torch",
-    "import": "importing the file",
-    "inputs": "building the inputs",
-    "warm-up": "the warm-up calls",
-    "capture": "the profiled calls",
-    "read": "reading out the profiler",
-}
-_RAISE = {
-    "start": "look at what slows this machine down",
-    "import": "raise the limit with --import-timeout, in an editor run.importTimeout",
-    "inputs": "raise the limit with --timeout, in an editor run.timeout",
-    "warm-up": "raise the limit with --timeout, in an editor run.timeout",
-    "capture": "raise the limit with --timeout, in an editor run.timeout",
-    "read": "profile fewer calls with repeats= of the decorator",
-}
+def _busy(holders: tuple[Holder, ...]) -> str:
+    if holders:
+        return f"device-busy: {device.describe(holders)}; end {'it' if len(holders) == 1 else 'one'} or wait"
+    tries = len(_REFUSED_PAUSES_S) + 1
+    return (
+        f"device-busy: the Neuron runtime found no free NeuronCore in {tries} attempts; end what holds them, which "
+        "neuron-ls names, or wait"
+    )
 
 
 def _failed(request: RunRequest, reason: str) -> RunFailed:
     return RunFailed(request.run_id, "failed", Failure(reason))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from profile_neuron.wire.messages import Message
 
 _READ_BYTES = 1 << 16
-_LINE_LIMIT_BYTES = 1 << 16
 _END_S = 2.0
 
 
@@ -88,29 +87,22 @@ class Child:
             self._received.extend(self._decoder.feed(piece))
         return self._received.popleft()
 
-    async def output(self) -> AsyncIterator[list[str]]:
-        """What the child and its own children print, as lines without their ends, as many as came at once."""
-        rest = b""
+    async def output(self) -> AsyncIterator[bytes]:
+        """What the child and its own children print, as it comes."""
         while piece := await self._stderr.reader.read(_READ_BYTES):
-            *lines, rest = (rest + piece).split(b"\n")
-            if len(rest) > _LINE_LIMIT_BYTES:
-                # A line without an end is passed on in pieces.
-                lines, rest = [*lines, rest], b""
-            if lines:
-                yield [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
-        if rest:
-            yield [rest.decode("utf-8", "replace")]
+            yield piece
+
+    async def exited(self) -> bool:
+        """Whether the process ends by itself, as one does whose wire is closed; its cause of death is its own then."""
+        await asyncio.wait([self._exit], timeout=_END_S)
+        return not self.alive
 
     async def end(self) -> str:
         """End the whole group at once and say how the process itself ended."""
         self._kill_group()
-        return await self.ended()
-
-    async def ended(self) -> str:
-        """Wait for the process, end what it left of its group, and say how it ended."""
-        await asyncio.wait([self._exit], timeout=_END_S)
-        self._kill_group()
         code = await self._exit
+        # Once more, for what the process started while it was being ended.
+        self._kill_group()
         self.running.discard(self._process.pid)
         self._stdout.close()
         assert self._process.stdin is not None
@@ -142,6 +134,43 @@ class _Pipe:
 
     def close(self) -> None:
         self._transport.close()
+
+
+async def output_of(command: Sequence[str], limit_s: float, limit_bytes: int) -> bytes | None:
+    """What a program prints on stdout; None where it cannot be started, takes too long or prints too much."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    Child.running.add(process.pid)
+    pipe = await _Pipe.open(process.stdout)
+    try:
+        return await asyncio.wait_for(_read_all(pipe, limit_bytes), limit_s)
+    except asyncio.TimeoutError:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        Child.running.discard(process.pid)
+        pipe.close()
+
+
+async def _read_all(pipe: _Pipe, limit_bytes: int) -> bytes | None:
+    printed = b""
+    while piece := await pipe.reader.read(_READ_BYTES):
+        printed += piece
+        if len(printed) > limit_bytes:
+            return None
+    return printed
 
 
 def cause_of_death(returncode: int) -> str:

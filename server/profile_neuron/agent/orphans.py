@@ -12,8 +12,9 @@ import logging
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from profile_neuron.agent.processes import parents
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,7 +38,8 @@ def end_orphans(ours: Collection[int]) -> int:
     """Kill and reap every child but ours, and what that leaves behind; gives how many there were."""
     ended = 0
     for _ in range(_ROUNDS):
-        orphans = [pid for pid in _children() if pid not in ours]
+        own = os.getpid()
+        orphans = [pid for pid, parent in parents().items() if parent == own and pid not in ours]
         if not orphans:
             break
         for pid in orphans:
@@ -47,18 +49,3 @@ def end_orphans(ours: Collection[int]) -> int:
                 os.waitpid(pid, 0)
         ended += len(orphans)
     return ended
-
-
-def _children() -> list[int]:
-    """Children of this process, from the process table; empty on systems without /proc."""
-    own = os.getpid()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name in the second field is in brackets and may hold spaces and brackets itself.
-            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == own:
-            found.append(int(entry.parent.name))
-    return found

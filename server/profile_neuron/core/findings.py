@@ -12,7 +12,7 @@ from profile_neuron.core.render import delta_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from profile_neuron.core.model import Change, Comparison, Frame, FunctionView, ShownRow
+    from profile_neuron.core.model import Change, Comparison, Frame, FunctionView, ShownRow, ShownState
 
 Severity = Literal["hint", "information", "warning"]
 
@@ -21,6 +21,7 @@ DEFAULT_SEVERITIES: dict[str, Severity] = {
     "run-failed": "information",
     "timeout": "information",
     "no-inputs": "hint",
+    "device-busy": "hint",
     "regression": "warning",
 }
 
@@ -45,11 +46,10 @@ def findings(path: str, views: Iterable[FunctionView], severities: dict[str, str
     found = []
     for view in views:
         failure = view.failure
-        if failure is None or view.state not in ("failed", "noInputs"):
+        if failure is None or view.state not in ("failed", "noInputs", "busy"):
             found += _regressions(view, severities)
             continue
-        code = "no-inputs" if view.state == "noInputs" else "timeout" if failure.reason.startswith("timeout:") else ""
-        code = code or "run-failed"
+        code = _code(view.state, failure.reason)
         severity = severities.get(code, DEFAULT_SEVERITIES[code])
         if severity == "off" or view.failure_line is None:
             continue
@@ -61,6 +61,15 @@ def findings(path: str, views: Iterable[FunctionView], severities: dict[str, str
             Finding(view.failure_line, code, _severity(severity), text, related, view.spec.qualname, _run_id(view))
         )
     return tuple(found)
+
+
+def _code(state: ShownState, reason: str) -> str:
+    match state:
+        case "noInputs":
+            return "no-inputs"
+        case "busy":
+            return "device-busy"
+    return "timeout" if reason.startswith(("timeout:", "compile-failed: timeout")) else "run-failed"
 
 
 def unparsable(line: int | None, reason: str, severities: dict[str, str]) -> tuple[Finding, ...]:

@@ -10,6 +10,8 @@ OPERATORS = "operators.json"
 TRACE = "trace.json"
 # The table of range numbers and the sources as they were executed: model.LineLog as JSON.
 LINES = "lines.json"
+# What faulthandler writes when the worker crashes or is asked where it is; gone after a run that ended by itself.
+STACK = "stack.txt"
 
 SCHEMA = 1
 

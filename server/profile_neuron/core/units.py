@@ -1,7 +1,8 @@
-"""Numbers as short text: nanoseconds, shares and counts."""
+"""Numbers as short text: nanoseconds, bytes, shares and counts."""
 
 from __future__ import annotations
 
+_SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
@@ -22,6 +23,14 @@ def _significant(ns: int, unit_ns: int) -> str:
             break
     whole, fraction = divmod(scaled, 10**decimals)
     return f"{whole}.{fraction:0{decimals}d}" if decimals else str(whole)
+
+
+def size(size_bytes: int) -> str:
+    """One digit behind the point, in the decimal units of the settings: 2000000000 gives 2.0 GB."""
+    for unit_bytes, unit in _SIZES:
+        if size_bytes >= unit_bytes:
+            return f"{size_bytes / unit_bytes:.1f} {unit}"
+    return f"{size_bytes} B"
 
 
 def share(part: int, whole: int) -> str:

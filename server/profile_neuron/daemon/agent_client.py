@@ -116,9 +116,12 @@ class AgentClient:
         drain = asyncio.create_task(self._drain(), name="agent drain")
         done, _ = await asyncio.wait([drain], timeout=_CLOSE_S)
         if not done:
-            self._process.kill()
+            # Not killed, or nobody would be left to end what it has started.
+            self._process.terminate()
         await self._process.wait()
         await drain
+        # One whose keeper was killed closes its log a moment later.
+        await asyncio.wait([self._log_task], timeout=_CLOSE_S)
         self._log_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._log_task

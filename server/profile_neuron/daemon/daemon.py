@@ -66,7 +66,7 @@ from profile_neuron.folders import cache_folder, state_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
-    from profile_neuron.core.model import FunctionView, ModuleDependency, Result, ShownState, State, Toolchain
+    from profile_neuron.core.model import FunctionView, Holder, ModuleDependency, Result, ShownState, State, Toolchain
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
     from profile_neuron.daemon.runs import Runs
@@ -76,7 +76,6 @@ log = logging.getLogger(__name__)
 
 # Above this a text is analysed in a thread: a request must not wait for seconds of it.
 LARGE_TEXT = 300_000
-_LOG_LINES = 2000
 # How long saves wait for the first settings.
 _AWAITED_S = 5.0
 _COMPILE_TICK_S = 5.0
@@ -921,7 +920,14 @@ class Daemon:
         if not self._permission.granted(plan.root):
             # Taken back while the run waited.
             return "cancelled", Failure("the workspace is not trusted any more")
-        return await runs.run(request, place, progress, lambda text: self._take_output(wish.function, text))
+
+        def waiting(holders: tuple[Holder, ...]) -> None:
+            self._running = RunNews(wish.run_id, wish.function, "busy", holders=holders)
+            self._editor.run_progressed(self._running)
+            self._handle(RunEntered(wish.run_id, "busy"))
+            self._repaint(urgent=True)
+
+        return await runs.run(request, place, progress, functools.partial(self._take_output, wish.function), waiting)
 
     def _show_that_it_compiles(self, run_id: str) -> None:
         """Bring the seconds up to date that are shown of a compilation, which may take many minutes."""
@@ -943,14 +949,11 @@ class Daemon:
         return self._runs
 
     def _take_output(self, function: FunctionId, text: str) -> None:
-        kept = self._output.setdefault(function, [])
+        # How much of it there may be is the agent's to say.
         lines = text.split("\n")
-        room = max(0, _LOG_LINES - len(kept))
-        for line in lines[:room]:
+        self._output.setdefault(function, []).extend(lines)
+        for line in lines:
             self._editor.log(f"{function.qualname} │ {line}")
-        kept += lines[:room]
-        if room and len(lines) > room:
-            self._editor.log(f"{function.qualname} │ … more lines are not shown")
 
     async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
         """Take over the result of a run; gives its time as text."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from profile_neuron.core.model import Failure
 from profile_neuron.daemon.agents import Agents
 from profile_neuron.errors import AgentError, AgentLostError, ProfileNeuronError
-from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunRequest
+from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunRequest, RunWaiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from profile_neuron.core.model import FunctionSpec, LineCosts, State
+    from profile_neuron.core.model import FunctionSpec, Holder, LineCosts, State
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.daemon.interpreters import Place
     from profile_neuron.wire.messages import Limits
@@ -41,9 +41,11 @@ class Runs:
         place: Place,
         progress: Callable[[str, int, int], None],
         output: Callable[[str], None],
+        waiting: Callable[[tuple[Holder, ...]], None] = lambda _: None,
     ) -> LineCosts | tuple[State, Failure]:
         """Carry out a request; progress gets the phase and its calls, output what user code prints.
 
+        waiting gets who holds the NeuronCores, before the first phase and whenever it is somebody else.
         Raises AgentLostError where the agent went away before it answered.
         """
         self._run_id = request.run_id
@@ -58,6 +60,8 @@ class Runs:
                 match message:
                     case RunProgress(phase=phase, done=done, total=total):
                         progress(phase, done, total)
+                    case RunWaiting(holders=holders):
+                        waiting(holders)
                     case RunOutput(text=text):
                         output(text)
                     case RunDone(costs=costs):

@@ -22,7 +22,7 @@ OnEdit = Literal["finish", "cancel"]
 WhenBusy = Literal["wait", "skip"]
 Baseline = Literal["previous", "pinned"]
 
-DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs", "regression")
+DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs", "device-busy", "regression")
 DIAGNOSTIC_SEVERITIES = ("hint", "information", "warning", "off")
 
 
@@ -324,6 +324,11 @@ def _memory(value: object) -> int | None:
         return 0
     size = _quantity(value, _SIZE_UNITS)
     return _whole(_LEAST_MEMORY_BYTES, _MOST_STORE_BYTES)(value if size is None else round(size))
+
+
+def memory_bytes(text: str) -> int | None:
+    """Bytes of a memory limit as the settings spell it, such as 8GB; None for what is none."""
+    return _memory(text) or None
 
 
 def _run_folder(value: object) -> str | None:

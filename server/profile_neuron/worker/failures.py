@@ -6,6 +6,7 @@ import linecache
 from typing import TYPE_CHECKING
 
 from profile_neuron.core.model import Failure, Frame, State
+from profile_neuron.worker.compiler import compiler_failure
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -39,7 +40,8 @@ def failure_of(error: BaseException, project: Container[str]) -> Failure:
         frames.append(Frame(error.filename or "", error.lineno, "", text))
     if len(frames) > _FRAME_LIMIT:
         frames = frames[: _FRAME_LIMIT // 2] + frames[-_FRAME_LIMIT // 2 :]
-    return Failure(f"conflict: {error}" if isinstance(error, Conflict) else describe(error), tuple(frames))
+    reason = f"conflict: {error}" if isinstance(error, Conflict) else compiler_failure(error) or describe(error)
+    return Failure(reason, tuple(frames))
 
 
 def describe(error: BaseException) -> str:

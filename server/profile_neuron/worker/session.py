@@ -33,6 +33,7 @@ from profile_neuron.worker import runner, torch_host
 from profile_neuron.worker.failures import RunStopped, describe
 from profile_neuron.worker.line_clock import default_clock
 from profile_neuron.worker.loader import Loader
+from profile_neuron.worker.stack import StackFile
 from profile_neuron.worker.state import InterpreterState
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class _Session:
         # Path and hash of project files that were executed here. If one of them does not load later, it is because
         # it cannot be executed twice in one process.
         self._loaded: set[tuple[str, str]] = set()
+        self._stack = StackFile()
         # A process that user code forks must not speak for us.
         os.register_at_fork(after_in_child=writer.close)
 
@@ -121,7 +123,8 @@ class _Session:
             self._torch = _import_torch()
             self._state, self._torch_state = InterpreterState(), torch_host.TorchState()
         os.chdir(request.cwd)
-        runner.run(request, self._loader, self._torch, report)
+        with self._stack.kept_in(request.run_folder):
+            runner.run(request, self._loader, self._torch, report)
 
     def _executed(self) -> set[tuple[str, str]]:
         return {(path, hashlib.sha256(source).hexdigest()) for path, source in self._loader.executed.items()}
