@@ -81,7 +81,7 @@ def test_a_run_gives_one_millisecond_more_per_row(controlled: FakeAgents, write:
     talk(controlled, conversation)
     (run,) = controlled.runs
     assert (run["path"], run["qualname"], run["def_line"], run["first_line"]) == (str(path), "f", 5, 4)
-    assert run["limits"] == {"import_s": 60.0, "run_s": 60.0}
+    assert (run["limits"]["import_s"], run["limits"]["run_s"]) == (60.0, 60.0)
     hello = controlled.wait_for_event("hello")
     assert hello["argv"][:2] == ["-I", "-c"]
     assert hello["cwd"] == "/"

@@ -222,8 +222,9 @@ def test_a_newer_text_ends_an_import_that_takes_long(opened: Callable[[str, str]
     ]
 
 
+@pytest.mark.parametrize("which", [0, 1], ids=["keeper", "agent"])
 def test_an_agent_that_is_killed_during_a_run_is_replaced_and_the_run_done(
-    opened: Callable[[str, str], Document], client: Client, root: Path
+    which: int, opened: Callable[[str, str], Document], client: Client, root: Path
 ) -> None:
     model = opened(
         "model.py",
@@ -248,8 +249,8 @@ def test_an_agent_that_is_killed_during_a_run_is_replaced_and_the_run_done(
     while not began.exists():
         assert time.monotonic() < deadline
         client.barrier()
-    (agent,) = (pid for pid in processes(root) if "profile_neuron.agent" in "".join(command_lines([pid])))
-    os.kill(agent, signal.SIGKILL)
+    agents = sorted(pid for pid in processes(root) if "profile_neuron.agent" in "".join(command_lines([pid])))
+    os.kill(agents[which], signal.SIGKILL)
     until_fresh(client, model.uri)
     assert UNKNOWN not in lenses(client, model.uri)
 
