@@ -1000,3 +1000,74 @@ def test_inputs_that_fail_at_a_later_call_are_the_users_error_too(
     run = profiler.run(path)
     assert (run.state, run.reason) == ("failed", "IndexError: pop from empty list")
     assert run.frames == [("f_inputs", 4)]
+
+
+REACHED = {
+    "all parts of a run": (
+        """
+        import helper
+        def at_import(): return 3
+        SIZE = at_import()
+        def make(): return torch.ones(SIZE)
+        FILLED = []
+        def fill(): FILLED.append(helper.used())
+        def unused(): ...
+        @profile_neuron(warmup=1, inputs=make)
+        def f(x):
+            if not FILLED: fill()
+            return g(x)
+        def g(x): return x * 2
+        class A:
+            def unused(self): ...
+        """,
+        (4, 6, 8, 10, 14),
+        (1,),
+    ),
+    "what takes our place leaves it unknown": (
+        """
+        import sys, helper
+        sys.settrace(lambda *a: None); sys.settrace(None)
+        if sys.version_info >= (3, 12): [sys.monitoring.free_tool_id(i) for i in range(6) if sys.monitoring.get_tool(i)]
+        @profile_neuron
+        def f(): ...
+        def g(): return lambda: 1
+        """,
+        (4, 6, 8),
+        (1, 3),
+    ),
+    "what is compiled is read and not entered": (
+        """
+        import helper
+        def g(x): return x * 2
+        @profile_neuron(inputs=lambda: torch.ones(2))
+        @torch.compile(backend="eager")
+        def f(x): return g(x)
+        def unused(): ...
+        """,
+        (4, 5, 8),
+        (1, 3),
+    ),
+    "what is scripted is read and not entered": (
+        """
+        import helper
+        @torch.jit.script
+        def g(x): return x * 2
+        @profile_neuron(inputs=lambda: torch.ones(2))
+        def f(x): return g(x)
+        """,
+        (4, 6),
+        (1, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REACHED)
+def test_a_result_names_the_functions_that_were_entered_in_any_part(
+    kind: str, model: Callable[..., Path], profiler: Profiler
+) -> None:
+    text, own, helpers = REACHED[kind]
+    path = model(text)
+    path.with_name("helper.py").write_text("def used():\n    return 1\ndef unused(): ...\n")
+    costs = profiler.run(path).end.costs  # type: ignore[union-attr]
+    assert costs.reached == own
+    assert [module.reached for module in costs.modules] == [helpers]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from profile_neuron import decorator
 from profile_neuron.core.project import module_place
 from profile_neuron.worker.marks import Marks
+from profile_neuron.worker.reach import new_reach
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,6 +34,8 @@ class Loader:
         self._earlier: set[str] = set()
         self._finder = _ProjectFinder()
         self._paths: list[str] = []
+        # On while a run executes code outside of the profiled part.
+        self.reach = new_reach()
         # Bytes of each project file as it was executed in this run.
         self.executed: dict[str, bytes] = self._finder.executed
 

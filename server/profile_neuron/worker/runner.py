@@ -16,17 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import profile_neuron
 from profile_neuron.core import run_folder
-from profile_neuron.core.model import (
-    Failure,
-    RunRecord,
-    Toolchain,
-)
+from profile_neuron.core.model import ExecutedFile, Failure, RunRecord, Toolchain
 from profile_neuron.core.project import ProjectFiles
 from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, arguments, check_arguments, find_inputs
 from profile_neuron.worker.line_clock import LineClock, default_clock
-from profile_neuron.worker.run_files import imported_modules, line_log, write_json
+from profile_neuron.worker.run_files import executed_files, line_log, write_json
 from profile_neuron.worker.targets import Target, find_target
 
 if TYPE_CHECKING:
@@ -48,6 +44,18 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     report("import", 0, 0)
     source = _saved_bytes(request)
     torch_host.forget_compiled_code()
+    loader.reach.start(project)
+    try:
+        target, inputs, inputs_source = _prepare(request, source, loader, project, report)
+        _Capture(request, loader, project, torch, target, inputs_source).take(inputs, report)
+    finally:
+        loader.reach.stop()
+
+
+def _prepare(
+    request: RunRequest, source: bytes, loader: Loader, project: ProjectFiles, report: Report
+) -> tuple[Target, Iterator[Arguments], str]:
+    """What is called, the inputs of its calls, and where they came from."""
     try:
         module, marks = loader.load(request, source, project)
     except BaseException as error:
@@ -65,8 +73,7 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     except BaseException as error:
         raise RunStopped("failed", failure_of(error, project)) from error
     build = _inputs_builder(factory, target, request, project, inputs_source)
-    inputs = _inputs_of_calls(build(), build, mark.options.fresh)
-    _Capture(request, loader, project, torch, target, inputs_source).take(inputs, report)
+    return target, _inputs_of_calls(build(), build, mark.options.fresh), inputs_source
 
 
 def project_files(request: RunRequest) -> ProjectFiles:
@@ -156,6 +163,7 @@ class _Capture:
             if self._failure is not None:
                 # The profiled calls will show where it comes from; warming up an error is in vain.
                 break
+        self._loader.reach.stop()
         window = torch_host.window()
         clock = default_clock()(torch_host.range_opener(), self._project)
         with window:
@@ -216,8 +224,14 @@ class _Capture:
                 # The function forked and came back in the child, which must not go on in our place.
                 os._exit(0)
 
+    def _executed(self, clock: LineClock) -> tuple[ExecutedFile, ...]:
+        reach = self._loader.reach
+        is_known = reach.complete and not torch_host.has_compiled()
+        return executed_files(self._loader.executed, [*reach.entered, *clock.entered()] if is_known else None)
+
     def _record(self, clock: LineClock) -> RunRecord:
         request, target = self._request, self._target
+        executed = self._executed(clock)
         return RunRecord(
             run_id=request.run_id,
             path=request.path,
@@ -240,9 +254,10 @@ class _Capture:
                 device_name=torch_host.devices()[0],
                 clock=clock.name,
             ),
-            modules=imported_modules(request.path, self._loader.executed),
+            modules=tuple(file for file in executed if file.path != request.path),
             failure=self._failure,
             warnings=tuple(dict.fromkeys(self._warnings)),
+            reached=next((file.reached for file in executed if file.path == request.path), ()),
         )
 
 

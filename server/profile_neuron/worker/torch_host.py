@@ -221,3 +221,12 @@ def forget_compiled_code() -> None:
         import torch
 
         torch._dynamo.reset()
+
+
+def has_compiled() -> bool:
+    """Whether torch.compile took up code since forget_compiled_code: what it inlines is not entered."""
+    import sys
+
+    frames: Any = sys.modules.get("torch._dynamo.convert_frame")
+    # Unknown where this torch has no such record.
+    return frames is not None and bool(getattr(getattr(frames, "input_codes", None), "seen", True))
