@@ -62,6 +62,8 @@ class Agent:
         self._reporter: _Reporter | None = None
         self._run_id = ""
         self._cancelled = False
+        # Paths of files that a worker could not execute twice.
+        self._execute_once: set[str] = set()
 
     async def handle(self, message: Message) -> None:
         """Take up one message of the server; runs go on in a task of their own."""
@@ -106,10 +108,13 @@ class Agent:
         keep = False
         try:
             folder = make_run_folder(request.run_id)
-            answer = await self._capture(replace(request, run_folder=str(folder)))
+            request_here = replace(request, run_folder=str(folder), executes_once=request.path in self._execute_once)
+            answer = await self._capture(request_here)
             if isinstance(answer, RunFailed) and answer.again and not self._cancelled:
                 # Registrations and the like work once per process; the worker that had them has been ended.
-                answer = await self._capture(replace(request, run_folder=str(folder)))
+                answer = await self._capture(replace(request_here, executes_once=True))
+                if isinstance(answer, Captured):
+                    self._execute_once.add(request.path)
             if isinstance(answer, Captured):
                 answer = await self._report(request, folder)
                 keep = request.keep or isinstance(answer, RunFailed)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from profile_neuron.wire.messages import Phase, RunRequest
-    from profile_neuron.worker.loader import Loader
+    from profile_neuron.worker.loader import Loaded, Loader
 
     Report = Callable[[Phase, int, int], None]
 
@@ -46,28 +46,34 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     torch_host.forget_compiled_code()
     loader.reach.start(project)
     try:
-        target, inputs, inputs_source = _prepare(request, source, loader, project, report)
-        _Capture(request, loader, project, torch, target, inputs_source).take(inputs, report)
+        loaded = _load(request, source, loader, project)
+        target, inputs, inputs_source = _prepare(request, loaded, project, report)
+        _Capture(request, loader, loaded, project, torch, target, inputs_source).take(inputs, report)
     finally:
         loader.reach.stop()
 
 
-def _prepare(
-    request: RunRequest, source: bytes, loader: Loader, project: ProjectFiles, report: Report
-) -> tuple[Target, Iterator[Arguments], str]:
-    """What is called, the inputs of its calls, and where they came from."""
+def _load(request: RunRequest, source: bytes, loader: Loader, project: ProjectFiles) -> Loaded:
     try:
-        module, marks = loader.load(request, source, project)
+        return loader.load(request, source, project)
+    except RunStopped:
+        raise
     except BaseException as error:
         failure = failure_of(error, project)
         if isinstance(error, ModuleNotFoundError):
             failure = replace(failure, reason=failure.reason + missing_root(error.name or "", request))
         raise RunStopped("failed", failure, at_import=True) from error
-    mark = marks.find(request)
+
+
+def _prepare(
+    request: RunRequest, loaded: Loaded, project: ProjectFiles, report: Report
+) -> tuple[Target, Iterator[Arguments], str]:
+    """What is called, the inputs of its calls, and where they came from."""
+    mark = loaded.marks.find(request)
     report("inputs", 0, 0)
     try:
-        target = find_target(module, mark, request)
-        factory, inputs_source = find_inputs(module, target, request)
+        target = find_target(loaded.module, mark, request)
+        factory, inputs_source = find_inputs(loaded.module, target, request)
     except RunStopped:
         raise
     except BaseException as error:
@@ -134,6 +140,7 @@ class _Capture:
         self,
         request: RunRequest,
         loader: Loader,
+        loaded: Loaded,
         project: ProjectFiles,
         torch: str,
         target: Target,
@@ -141,6 +148,7 @@ class _Capture:
     ) -> None:
         self._request = request
         self._loader = loader
+        self._loaded = loaded
         self._project = project
         self._torch = torch
         self._target = target
@@ -225,9 +233,11 @@ class _Capture:
                 os._exit(0)
 
     def _executed(self, clock: LineClock) -> tuple[ExecutedFile, ...]:
-        reach = self._loader.reach
-        is_known = reach.complete and not torch_host.has_compiled()
-        return executed_files(self._loader.executed, [*reach.entered, *clock.entered()] if is_known else None)
+        reach, earlier = self._loader.reach, self._loaded.entered
+        entered = None
+        if earlier is not None and reach.complete and not torch_host.has_compiled():
+            entered = [*earlier, *reach.entered, *clock.entered()]
+        return executed_files(self._loader.executed, entered)
 
     def _record(self, clock: LineClock) -> RunRecord:
         request, target = self._request, self._target
@@ -258,6 +268,7 @@ class _Capture:
             failure=self._failure,
             warnings=tuple(dict.fromkeys(self._warnings)),
             reached=next((file.reached for file in executed if file.path == request.path), ()),
+            loading=self._loaded.how,
         )
 
 
