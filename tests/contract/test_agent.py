@@ -318,9 +318,8 @@ def test_the_worker_stays_warm_between_runs(write: Callable[..., Path]) -> None:
         """
         import os
         from profile_neuron import profile_neuron
-        print(os.getpid())
-        @profile_neuron
-        def f(): ...
+        @profile_neuron(warmup=0, repeats=1)
+        def f(): print(os.getpid())
         """,
     )
 

@@ -563,6 +563,7 @@ def test_the_last_runs_module_is_released_before_the_next_one_loads(
         """
     )
     profiler.run(path)
+    path.write_text(path.read_text().replace("class Big: pass", "class Big: ..."))
     assert profiler.run(path).output == ("1",)
 
 
@@ -1346,7 +1347,8 @@ def test_a_file_that_can_be_executed_only_once_per_process_is_run_in_a_new_one(
         def f(x): return torch.ops.profile_neuron_test.double(x)
         """
     )
-    runs = [profiler.run(path) for _ in range(2)]
+    other = model("@profile_neuron\ndef f(): ...\n", "other.py")
+    runs = [profiler.run(item) for item in (path, other, path)][::2]
     assert [run.state for run in runs] == ["fresh", "fresh"], runs[1].reason
     assert runs[0].operators() == runs[1].operators() == {9: {"aten::mul": 1.0}}
     assert runs[0].output[0] not in runs[1].output[1:], "in a process of its own"
@@ -1398,3 +1400,74 @@ def test_inputs_that_fail_at_a_later_call_are_the_users_error_too(
     run = profiler.run(path)
     assert (run.state, run.reason) == ("failed", "IndexError: pop from empty list")
     assert run.frames == [("f_inputs", 4)]
+
+
+REACHED = {
+    "all parts of a run": (
+        """
+        import helper
+        def at_import(): return 3
+        SIZE = at_import()
+        def make(): return torch.ones(SIZE)
+        FILLED = []
+        def fill(): FILLED.append(helper.used())
+        def unused(): ...
+        @profile_neuron(warmup=1, inputs=make)
+        def f(x):
+            if not FILLED: fill()
+            return g(x)
+        def g(x): return x * 2
+        class A:
+            def unused(self): ...
+        """,
+        (4, 6, 8, 10, 14),
+        (1,),
+    ),
+    "what takes our place leaves it unknown": (
+        """
+        import sys, helper
+        sys.settrace(lambda *a: None); sys.settrace(None)
+        if sys.version_info >= (3, 12): [sys.monitoring.free_tool_id(i) for i in range(6) if sys.monitoring.get_tool(i)]
+        @profile_neuron
+        def f(): ...
+        def g(): return lambda: 1
+        """,
+        (4, 6, 8),
+        (1, 3),
+    ),
+    "what is compiled is read and not entered": (
+        """
+        import helper
+        def g(x): return x * 2
+        @profile_neuron(inputs=lambda: torch.ones(2))
+        @torch.compile(backend="eager")
+        def f(x): return g(x)
+        def unused(): ...
+        """,
+        (4, 5, 8),
+        (1, 3),
+    ),
+    "what is scripted is read and not entered": (
+        """
+        import helper
+        @torch.jit.script
+        def g(x): return x * 2
+        @profile_neuron(inputs=lambda: torch.ones(2))
+        def f(x): return g(x)
+        """,
+        (4, 6),
+        (1, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REACHED)
+def test_a_result_names_the_functions_that_were_entered_in_any_part(
+    kind: str, model: Callable[..., Path], profiler: Profiler
+) -> None:
+    text, own, helpers = REACHED[kind]
+    path = model(text)
+    path.with_name("helper.py").write_text("def used():\n    return 1\ndef unused(): ...\n")
+    costs = profiler.run(path).end.costs  # type: ignore[union-attr]
+    assert costs.reached == own
+    assert [module.reached for module in costs.modules] == [helpers]

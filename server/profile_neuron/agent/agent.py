@@ -77,6 +77,8 @@ class Agent:
         # Set when the run that is on is cancelled, or the wire closed.
         self._stopped = asyncio.Event()
         self._is_closing = False
+        # Paths of files that a worker could not execute twice.
+        self._execute_once: set[str] = set()
 
     async def handle(self, message: Message) -> None:
         """Take up one message of the server; runs go on in a task of their own."""
@@ -195,10 +197,13 @@ class Agent:
 
     async def _profile(self, request: RunRequest) -> tuple[RunDone | RunFailed, bool, bool]:
         """The end of a run, whether it left a capture, and whether the Neuron runtime had no core for it."""
-        answer, is_refused = await self._capture(request)
+        known = replace(request, executes_once=request.path in self._execute_once)
+        answer, is_refused = await self._capture(known)
         if isinstance(answer, RunFailed) and answer.again and not self._stopped.is_set():
             # Registrations and the like work once per process; the worker that had them has been ended.
-            answer, is_refused = await self._capture(request)
+            answer, is_refused = await self._capture(replace(request, executes_once=True))
+            if isinstance(answer, Captured):
+                self._execute_once.add(request.path)
         if isinstance(answer, RunFailed):
             return answer, False, _is_refusal(answer.failure.reason, is_refused)
         end = await self._report(request)

@@ -328,7 +328,7 @@ class _ModuleCode:
             if isinstance(node, Function):
                 self.functions.append((f"{prefix}{node.name}", node))
                 self.items.append(f"{_DEFINITION}{node.name}")
-            elif _is_main_guard(node):
+            elif is_main_guard(node):
                 self._add(cast("ast.If", node).orelse, prefix)
             elif not is_idle(node):
                 self._add_code(node, prefix)
@@ -340,7 +340,7 @@ class _ModuleCode:
         for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
             write(part, parts, self.names, ("body",))
         self.items.append(digest(parts))
-        self.bound.update(_bound_names(node))
+        self.bound.update(bound_names(node))
         inner = f"{prefix}{node.name}." if isinstance(node, ast.ClassDef) else prefix
         for name, block in blocks:
             self.items.append(f"{name} {{")
@@ -348,7 +348,7 @@ class _ModuleCode:
             self.items.append("}")
 
 
-def _bound_names(node: ast.stmt) -> Iterator[str]:
+def bound_names(node: ast.stmt) -> Iterator[str]:
     """Names that a statement binds, its blocks left out."""
     if isinstance(node, ast.ClassDef):
         yield node.name
@@ -421,7 +421,7 @@ def _outer(item: Found, found: Sequence[Found]) -> Found:
     return item
 
 
-def _is_main_guard(node: ast.stmt) -> bool:
+def is_main_guard(node: ast.stmt) -> bool:
     """Whether a statement runs only where the file is the program, which it never is in a worker."""
     match node:
         case ast.If(

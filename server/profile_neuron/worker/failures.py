@@ -20,12 +20,14 @@ _FRAME_LIMIT = 16
 class RunStopped(Exception):
     """A run that cannot go on, with the state it ends in."""
 
-    def __init__(self, state: State, failure: Failure, at_import: bool = False) -> None:
+    def __init__(self, state: State, failure: Failure, at_import: bool = False, again: bool = False) -> None:
         super().__init__(failure.reason)
         self.state = state
         self.failure = failure
         # Whether the user's file itself did not load.
         self.at_import = at_import
+        # Whether a new process would have more success.
+        self.again = again
 
 
 class Conflict(RuntimeError):
@@ -55,6 +57,18 @@ def describe(error: BaseException) -> str:
     if len(first) > _MESSAGE_LIMIT:
         first = f"{first[:_MESSAGE_LIMIT]}…"
     return f"{name}: {first}" if first else name
+
+
+def raised_in(error: BaseException | None) -> str:
+    """The file whose code raised an error, or that does not parse; empty where it is not known."""
+    if isinstance(error, SyntaxError):
+        return error.filename or ""
+    trace = error.__traceback__ if error is not None else None
+    path = ""
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+    return path
 
 
 def _frames(trace: TracebackType | None, project: Container[str]) -> list[Frame]:

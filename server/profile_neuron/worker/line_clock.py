@@ -80,6 +80,10 @@ class LineClock:
             total.update(counter)
         return [(self._codes[key], count) for key, count in total.items()]
 
+    def entered(self) -> list[CodeType]:
+        """The project code objects that were entered or resumed while the clock was on, warm-up included."""
+        return [code for key, code in list(self._codes.items()) if self._is_project.get(key)]
+
     def tracks(self, code: CodeType) -> bool:
         """Whether a code object belongs to the project."""
         known = self._is_project.get(id(code))

@@ -1,4 +1,4 @@
-"""Imports the user's file fresh: the saved bytes, in a new module, under its right name."""
+"""The user's file as a module under its right name: executed afresh, or the last one where that is the same."""
 
 from __future__ import annotations
 
@@ -9,58 +9,133 @@ import importlib.util
 import linecache
 import os
 import sys
+import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profile_neuron import decorator
+from profile_neuron.core.model import Failure
 from profile_neuron.core.project import module_place
+from profile_neuron.core.replacement import Afresh
+from profile_neuron.worker.failures import RunStopped
+from profile_neuron.worker.living import Execution, LivingModule
 from profile_neuron.worker.marks import Marks
+from profile_neuron.worker.reach import new_reach
+from profile_neuron.worker.reads import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from types import CodeType, ModuleType
 
-    from profile_neuron.core.project import ProjectFiles
+    from profile_neuron.core.project import ModulePlace, ProjectFiles
     from profile_neuron.wire.messages import RunRequest
+    from profile_neuron.worker.state import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A module that is as if its file had just been executed."""
+
+    module: ModuleType
+    marks: Marks
+    # How it came to be, for the reader.
+    how: str
+    # The project's code objects that its import entered; None where they are not known.
+    entered: tuple[CodeType, ...] | None
 
 
 class Loader:
-    """The project's modules in this process; each load executes the saved bytes in a new module."""
+    """The project's modules in this process.
 
-    def __init__(self) -> None:
+    A load executes the saved bytes in a new module, unless the last one can be shown to be the same, or to differ in
+    functions that can be replaced.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
         self._project: ProjectFiles | None = None
         # Names of modules from before the first run: torch itself may load one that lies in a project.
         self._earlier: set[str] = set()
         self._finder = _ProjectFinder()
+        self._reads = Reads()
         self._paths: list[str] = []
+        self._living: LivingModule | None = None
+        # Paths of all project files that were ever executed here.
+        self._ever: set[str] = set()
+        # On while a run executes code outside of the profiled part.
+        self.reach = new_reach()
         # Bytes of each project file as it was executed in this run.
         self.executed: dict[str, bytes] = self._finder.executed
 
-    def load(self, request: RunRequest, source: bytes, project: ProjectFiles) -> tuple[ModuleType, Marks]:
-        """Execute the file in a new module under its right name, after letting go of the old ones.
+    def load(self, request: RunRequest, source: bytes, project: ProjectFiles) -> Loaded:
+        """The file's module for a run, living or executed afresh after letting go of the old ones.
 
-        Raises whatever the user's code raises, SystemExit included.
+        Raises whatever the user's code raises, SystemExit included, and RunStopped where the file would have to be
+        executed and cannot be in this process.
         """
-        path = Path(request.path)
-        place = module_place(path, os.path.exists)
+        place = module_place(Path(request.path), os.path.exists)
         self._finder.project = project
+        how = "first run in this worker"
+        if self._living is not None:
+            try:
+                said = self._living.serve(request, source, place, self._finder.codes)
+            except Afresh as doubt:
+                how = f"executed afresh: {doubt}"
+            else:
+                self.executed[request.path] = source
+                return self._loaded(self._living, said)
+        elif self._ever:
+            how = "executed afresh: the last run did not get through the import"
+        if request.executes_once:
+            if request.path in self._ever:
+                raise RunStopped("failed", Failure(f"{request.path} cannot be executed twice in a process"), again=True)
+            how = f"executed afresh in a new process: {Path(request.path).name} cannot be executed twice in one"
+        self._living = None
         self._set_path([place.import_root, *request.project_roots])
         self._release(project)
+        # What the old modules did while they went is not this run's.
+        self.reach.stop()
+        self.reach.start(project)
+        self._living = self._afresh(request, source, place)
+        return self._loaded(self._living, how)
+
+    def _afresh(self, request: RunRequest, source: bytes, place: ModulePlace) -> LivingModule:
         sys.argv = [request.path]
         marks = Marks(request.path)
         decorator.on_mark = marks.add
+        self._reads.start()
         try:
-            # The package first, as an import would; it may import the file itself.
-            if place.package and place.package != place.name:
-                importlib.import_module(place.package)
-            name = _module_name(place.name, request.path)
-            loaded = sys.modules.get(name)
-            if loaded is not None and self.executed.get(getattr(loaded, "__file__", None) or "") == source:
-                return loaded, marks
-            is_package = path.name == "__init__.py" and bool(place.package)
-            return self._execute(name, path, source, is_package), marks
+            module = self._import(request.path, source, place)
         finally:
             decorator.on_mark = None
+            self._ever.update(self.executed)
+            folders = sysconfig.get_paths()
+            foreign = tuple(f"{folders[key]}{os.sep}" for key in ("stdlib", "platstdlib", "purelib", "platlib"))
+            reads = self._reads.stop(foreign, self.executed)
+        modules = {
+            name: module
+            for name, module in list(sys.modules.items())
+            if getattr(module, "__file__", None) in self.executed
+        }
+        codes = {path: list(found) for path, found in self._finder.codes.items()}
+        execution = Execution(request, place, module, marks, dict(self.executed), codes, modules, reads)
+        return LivingModule(execution, self.reach, self._streams)
+
+    def _import(self, name: str, source: bytes, place: ModulePlace) -> ModuleType:
+        path = Path(name)
+        # The package first, as an import would; it may import the file itself.
+        if place.package and place.package != place.name:
+            importlib.import_module(place.package)
+        name = _module_name(place.name, str(path))
+        loaded = sys.modules.get(name)
+        if loaded is not None and self.executed.get(getattr(loaded, "__file__", None) or "") == source:
+            return loaded
+        is_package = path.name == "__init__.py" and bool(place.package)
+        return self._execute(name, path, source, is_package)
+
+    def _loaded(self, living: LivingModule, how: str) -> Loaded:
+        return Loaded(living.module, living.marks, how, living.entered if living.is_reach_complete else None)
 
     def _release(self, project: ProjectFiles) -> None:
         """Let go of the last run's project modules, and of what earlier runs left in the new project's place.
@@ -68,6 +143,7 @@ class Loader:
         So their memory is free before the new ones load, and no import finds an old one.
         """
         self.executed.clear()
+        self._finder.codes.clear()
         importlib.invalidate_caches()
         last, self._project = self._project, project
         if last is None:
@@ -91,12 +167,12 @@ class Loader:
     def _execute(self, name: str, path: Path, source: bytes, is_package: bool) -> ModuleType:
         code = compile(source, str(path), "exec", dont_inherit=True)
         folders = [str(path.parent)] if is_package else None
-        loader = _FreshLoader(name, str(path), self.executed)
+        loader = _FreshLoader(name, str(path), self._finder)
         spec = importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)
         if spec is None:
             raise ImportError(f"{path} cannot be imported as {name}")
         module = importlib.util.module_from_spec(spec)
-        self.executed[str(path)] = source
+        self._finder.note(str(path), source, code)
         sys.modules[name] = module
         try:
             exec(code, module.__dict__)
@@ -168,6 +244,13 @@ class _ProjectFinder:
     def __init__(self) -> None:
         self.project: ProjectFiles | None = None
         self.executed: dict[str, bytes] = {}
+        # By path; several where a file was executed more than once.
+        self.codes: dict[str, list[CodeType]] = {}
+
+    def note(self, path: str, source: bytes, code: CodeType) -> None:
+        """A project file is about to be executed."""
+        self.executed[path] = source
+        self.codes.setdefault(path, []).append(code)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -177,18 +260,19 @@ class _ProjectFinder:
             return None
         if self.project is None or spec.origin is None or spec.origin not in self.project:
             return None
-        spec.loader = _FreshLoader(name, spec.origin, self.executed)
+        spec.loader = _FreshLoader(name, spec.origin, self)
         spec.cached = None
         return spec
 
 
 class _FreshLoader(importlib.machinery.SourceFileLoader):
-    def __init__(self, name: str, path: str, executed: dict[str, bytes]) -> None:
+    def __init__(self, name: str, path: str, finder: _ProjectFinder) -> None:
         super().__init__(name, path)
-        self._executed = executed
+        self._finder = finder
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         source = self.get_data(path)
-        self._executed[path] = source
-        return compile(source, path, "exec", dont_inherit=True)
+        code: CodeType = compile(source, path, "exec", dont_inherit=True)
+        self._finder.note(path, source, code)
+        return code

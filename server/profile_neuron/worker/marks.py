@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.model import Failure
+from profile_neuron.core.replacement import Afresh
 from profile_neuron.worker.failures import RunStopped
 from profile_neuron.worker.wrapping import innermost_function
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType
 
     from profile_neuron.decorator import Options
@@ -68,6 +70,17 @@ class Marks:
         else:
             mark = Mark(None, _reference(decorated, function), options, line, function_line)
         self._marks.append(mark)
+
+    def moved(self, lines: Mapping[int, int]) -> Marks:
+        """The same marks at new lines, by old ones. Raises Afresh where a new line is not known."""
+        moved = Marks(self._path)
+        known = {0: 0, **lines}
+        for mark in self._marks:
+            if mark.line not in known or mark.function_line not in known:
+                raise Afresh(f"the new place of line {mark.line} is not known")
+            line, function_line = known[mark.line], known[mark.function_line]
+            moved._marks.append(replace(mark, line=line, function_line=function_line))
+        return moved
 
     def find(self, request: RunRequest) -> Mark:
         """The mark of the requested definition. Raises RunStopped where there is none, or it was replaced."""

@@ -5,20 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profile_neuron.core import run_folder
+from profile_neuron.core.discovery import spans
 from profile_neuron.core.model import CodeEntries, ExecutedFile, LineLog, RunLine, SourceFile
 from profile_neuron.core.plain import to_plain
 from profile_neuron.core.project import module_place
 from profile_neuron.core.text import decode
 from profile_neuron.errors import SourceError
+from profile_neuron.worker.reach import function_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from types import CodeType
 
     from profile_neuron.worker.line_clock import LineClock
+
+# Words that tell that code takes the text or the bytecode of a function, which then counts without being entered.
+_CODE_READERS = frozenset({b"jit", b"njit", b"numba", b"triton", b"getsource", b"getsourcelines", b"co_code"})
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z_0-9]*")
 
 
 def line_log(
@@ -48,13 +56,19 @@ def line_log(
     return log, warnings
 
 
-def imported_modules(own_path: str, executed: Mapping[str, bytes]) -> tuple[ExecutedFile, ...]:
-    """The project files that were executed beside the profiled one, sorted by path."""
+def executed_files(executed: Mapping[str, bytes], entered: Iterable[CodeType] | None) -> tuple[ExecutedFile, ...]:
+    """The project files that were executed, sorted by path, with the functions in them that were entered.
+
+    entered is None where that is not known, or where code was read instead of entered: then every function counts.
+    """
     # sorted copies the items in one step; a thread of the function may still be importing.
+    files = sorted(executed.items())
+    known = None if entered is None or any(_reads_code(source) for _, source in files) else function_lines(entered)
     return tuple(
-        ExecutedFile(path, hashlib.sha256(source).hexdigest())
-        for path, source in sorted(executed.items())
-        if path != own_path
+        ExecutedFile(
+            path, hashlib.sha256(source).hexdigest(), _all_functions(source) if known is None else known.get(path, ())
+        )
+        for path, source in files
     )
 
 
@@ -62,6 +76,18 @@ def write_json(path: Path, value: object) -> None:
     """Write one of our types with the schema's number; paths may hold bytes that are no text."""
     text = json.dumps({"schema": run_folder.SCHEMA, **to_plain(value)})
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
+
+
+def _reads_code(source: bytes) -> bool:
+    return not _CODE_READERS.isdisjoint(_WORD.findall(source))
+
+
+def _all_functions(source: bytes) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({span.first_line for span in spans(decode(source))}))
+    except SourceError:
+        # What CPython executed and we cannot read; its lines are not shown either.
+        return ()
 
 
 def _source_file(path: str, executed: bytes | None, warnings: list[str]) -> SourceFile:

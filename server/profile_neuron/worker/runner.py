@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import hashlib
+import importlib.metadata
 import inspect
 import os
 import sys
 import sysconfig
 import threading
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import profile_neuron
 from profile_neuron.core import run_folder
-from profile_neuron.core.model import (
-    Failure,
-    RunRecord,
-    Toolchain,
-)
+from profile_neuron.core.model import ExecutedFile, Failure, RunRecord, Toolchain
 from profile_neuron.core.project import ProjectFiles
 from profile_neuron.decorator import DEFAULT_REPEATS, DEFAULT_WARMUP
 from profile_neuron.worker import torch_host
@@ -28,7 +27,7 @@ from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, Inputs, check_arguments, find_inputs, positional_names
 from profile_neuron.worker.line_clock import LineClock, default_clock
 from profile_neuron.worker.rebuild import load_recorded
-from profile_neuron.worker.run_files import imported_modules, line_log, write_json
+from profile_neuron.worker.run_files import executed_files, line_log, write_json
 from profile_neuron.worker.signature import signature_text
 from profile_neuron.worker.targets import Target, find_target, function_of
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from profile_neuron.wire.messages import Phase, RunRequest
-    from profile_neuron.worker.loader import Loader
+    from profile_neuron.worker.loader import Loaded, Loader
 
     Report = Callable[[Phase, int, int], None]
 
@@ -51,29 +50,60 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     report("import", 0, 0)
     source = _saved_bytes(request)
     torch_host.forget_compiled_code()
+    loader.reach.start(project)
     try:
-        module, marks = loader.load(request, source, project)
+        loaded = _load(request, source, loader, project)
+        prepared = _prepare(request, loaded, project, report)
+        _Capture(request, loader, loaded, project, torch, prepared).take(report)
+    finally:
+        loader.reach.stop()
+
+
+def _load(request: RunRequest, source: bytes, loader: Loader, project: ProjectFiles) -> Loaded:
+    try:
+        return loader.load(request, source, project)
+    except RunStopped:
+        raise
     except BaseException as error:
         failure = failure_of(error, project)
         if isinstance(error, ModuleNotFoundError):
             failure = replace(failure, reason=failure.reason + missing_root(error.name or "", request))
         raise RunStopped("failed", failure, at_import=True) from error
-    mark = marks.find(request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What is called, and with what."""
+
+    target: Target
+    # Of one call after the other.
+    inputs: Iterator[Arguments]
+    # Where they came from, and what they are like, for the reader.
+    inputs_source: str
+    signature: str
+    warnings: tuple[str, ...]
+
+
+def _prepare(request: RunRequest, loaded: Loaded, project: ProjectFiles, report: Report) -> _Prepared:
+    mark = loaded.marks.find(request)
     report("inputs", 0, 0)
     try:
-        recorded = load_recorded(request, module, function_of(mark, request))
-        target = find_target(module, mark, request, project, recorded)
-        found = find_inputs(module, mark, target, request, project, recorded)
+        recorded = load_recorded(request, loaded.module, function_of(mark, request))
+        target = find_target(loaded.module, mark, request, project, recorded)
+        found = find_inputs(loaded.module, mark, target, request, project, recorded)
     except RunStopped:
         raise
     except BaseException as error:
         raise RunStopped("failed", failure_of(error, project)) from error
     build = _inputs_builder(found, target, request, project)
     first = build()
-    signature = signature_text(positional_names(target), *first)
-    inputs = _inputs_of_calls(first, build, mark.options.fresh)
-    warnings = [] if isinstance(recorded, str) else recorded.warnings
-    _Capture(request, loader, project, torch, target, found.source, signature, warnings).take(inputs, report)
+    return _Prepared(
+        target,
+        _inputs_of_calls(first, build, mark.options.fresh),
+        found.source,
+        signature_text(positional_names(target), *first),
+        () if isinstance(recorded, str) else tuple(recorded.warnings),
+    )
 
 
 def project_files(request: RunRequest) -> ProjectFiles:
@@ -136,30 +166,29 @@ class _Capture:
         self,
         request: RunRequest,
         loader: Loader,
+        loaded: Loaded,
         project: ProjectFiles,
         torch: str,
-        target: Target,
-        inputs_source: str,
-        signature: str,
-        warnings: list[str],
+        prepared: _Prepared,
     ) -> None:
         self._request = request
         self._loader = loader
+        self._loaded = loaded
         self._project = project
         self._torch = torch
-        self._target = target
-        self._inputs_source = inputs_source
-        options = target.options
+        self._prepared = prepared
+        self._target = prepared.target
+        options = prepared.target.options
         self._repeats = request.repeats or options.repeats or request.usual_repeats or DEFAULT_REPEATS
         given = (options.warmup, request.usual_warmup, DEFAULT_WARMUP)
         self._warmup = next(count for count in given if count is not None)
-        self._signature = signature
         self._pid = os.getpid()
         self._failure: Failure | None = None
-        self._warnings = warnings
+        self._warnings = list(prepared.warnings)
 
-    def take(self, inputs: Iterator[Arguments], report: Report) -> None:
+    def take(self, report: Report) -> None:
         """Make all calls and write the run folder."""
+        inputs = self._prepared.inputs
         # A thread that the function starts in a warm-up call and keeps is one that it started.
         earlier_threads = tuple(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
         warmup = self._warmup
@@ -170,6 +199,7 @@ class _Capture:
             if self._failure is not None:
                 # The profiled calls will show where it comes from; warming up an error is in vain.
                 break
+        self._loader.reach.stop()
         window = torch_host.window()
         clock = default_clock()(torch_host.range_opener(), self._project)
         with window:
@@ -230,8 +260,16 @@ class _Capture:
                 # The function forked and came back in the child, which must not go on in our place.
                 os._exit(0)
 
+    def _executed(self, clock: LineClock) -> tuple[ExecutedFile, ...]:
+        reach, earlier = self._loader.reach, self._loaded.entered
+        entered = None
+        if earlier is not None and reach.complete and not torch_host.has_compiled():
+            entered = [*earlier, *reach.entered, *clock.entered()]
+        return executed_files(self._loader.executed, entered)
+
     def _record(self, clock: LineClock) -> RunRecord:
         request, target = self._request, self._target
+        executed = self._executed(clock)
         return RunRecord(
             run_id=request.run_id,
             path=request.path,
@@ -244,7 +282,7 @@ class _Capture:
             is_async=inspect.iscoroutinefunction(target.function) or inspect.isasyncgenfunction(target.function),
             warmup=self._warmup,
             repeats=self._repeats,
-            inputs=self._inputs_source,
+            inputs=self._prepared.inputs_source,
             toolchain=Toolchain(
                 python=sys.version.split()[0],
                 executable=sys.executable,
@@ -253,12 +291,25 @@ class _Capture:
                 device_kind=request.device,
                 device_name=torch_host.devices()[0],
                 clock=clock.name,
+                packages=_neuron_packages(),
             ),
-            modules=imported_modules(request.path, self._loader.executed),
+            modules=tuple(file for file in executed if file.path != request.path),
             failure=self._failure,
             warnings=tuple(dict.fromkeys(self._warnings)),
-            signature=self._signature,
+            reached=next((file.reached for file in executed if file.path == request.path), ()),
+            loading=self._loaded.how,
+            signature=self._prepared.signature,
         )
+
+
+@functools.cache
+def _neuron_packages() -> tuple[str, ...]:
+    """Names and versions of the installed packages of Neuron that decide how code is compiled and run."""
+    found = []
+    for name in ("libneuronxla", "neuronx-cc", "nki", "torch-neuronx"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{name} {importlib.metadata.version(name)}")
+    return tuple(found)
 
 
 def use_up(result: object, function: object) -> None:

@@ -30,11 +30,11 @@ from profile_neuron.wire.messages import (
 )
 from profile_neuron.wire.stdio import MAGIC, end_of_output, write_all
 from profile_neuron.worker import runner, torch_host
-from profile_neuron.worker.failures import RunStopped, describe
+from profile_neuron.worker.failures import RunStopped, describe, raised_in
 from profile_neuron.worker.line_clock import default_clock
 from profile_neuron.worker.loader import Loader
 from profile_neuron.worker.stack import StackFile
-from profile_neuron.worker.state import InterpreterState
+from profile_neuron.worker.state import ProcessState, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,12 +76,12 @@ def _messages(reader: BinaryIO) -> Iterator[Message]:
 class _Session:
     def __init__(self, writer: BinaryIO) -> None:
         self._writer = writer
-        self._loader = Loader()
         self._pid = os.getpid()
         # Version of torch; None until it was imported, which is done once. No user code runs before that.
         self._torch: str | None = None
-        self._state: InterpreterState | None = None
-        self._torch_state: torch_host.TorchState | None = None
+        self._state: ProcessState | None = None
+        self._streams = Streams()
+        self._loader = Loader(self._streams)
         # Path and hash of project files that were executed here. If one of them does not load later, it is because
         # it cannot be executed twice in one process.
         self._loaded: set[tuple[str, str]] = set()
@@ -99,7 +99,7 @@ class _Session:
             answer: Captured | RunFailed = Captured(request.run_id)
             self._loaded.update(self._executed())
         except RunStopped as stopped:
-            again = stopped.at_import and self._ran_before(request, stopped.failure)
+            again = stopped.again or (stopped.at_import and self._ran_before(request, stopped))
             answer = RunFailed(request.run_id, stopped.state, stopped.failure, retire=again, again=again)
         except BaseException as error:  # noqa: BLE001 - user code may have broken anything, json included
             self._leave_if_forked()
@@ -121,7 +121,7 @@ class _Session:
         if self._torch is None:
             report("start", 0, 0)
             self._torch = _import_torch()
-            self._state, self._torch_state = InterpreterState(), torch_host.TorchState()
+            self._state = ProcessState()
         os.chdir(request.cwd)
         with self._stack.kept_in(request.run_folder):
             runner.run(request, self._loader, self._torch, report)
@@ -129,17 +129,22 @@ class _Session:
     def _executed(self) -> set[tuple[str, str]]:
         return {(path, hashlib.sha256(source).hexdigest()) for path, source in self._loader.executed.items()}
 
-    def _ran_before(self, request: RunRequest, failure: Failure) -> bool:
-        """Whether the file that failed to load, the asked one or one that it imports, was loaded here before."""
-        blamed = failure.frames[-1].path if failure.frames else request.path
-        return any(path == blamed for path, _ in self._executed() & self._loaded)
+    def _ran_before(self, request: RunRequest, stopped: RunStopped) -> bool:
+        """Whether the file that failed to load, the asked one or one that it imports, was loaded here before.
+
+        With other bytes that says something only where the error is not one of its own lines.
+        """
+        blamed = stopped.failure.frames[-1].path if stopped.failure.frames else request.path
+        loaded = {item for item in self._loaded if item[0] == blamed}
+        return bool(self._executed() & loaded) or (bool(loaded) and raised_in(stopped.__cause__) != blamed)
 
     def _put_back(self) -> bool:
         """Undo what user code changed in the process; False where the process has to be replaced instead."""
-        if self._state is None or self._torch_state is None:
+        if self._state is None:
             return True
-        self._state.restore()
-        return self._torch_state.restore()
+        self._streams.restore()
+        self._state.apply()
+        return not torch_host.left_open()
 
     def _leave_if_forked(self) -> None:
         """End a child that user code forked and let return into our code."""

@@ -6,8 +6,11 @@ torch must still be able to say so.
 
 from __future__ import annotations
 
+import ctypes
 import json
+import zlib
 from contextlib import AbstractContextManager, nullcontext
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.run_folder import SCHEMA
@@ -177,25 +180,38 @@ class TorchState:
         import torch
 
         self._dtype = torch.get_default_dtype()
-        self._device = torch.get_default_device()
+        self._device = _device_that_was_set()
+        self._is_grad = torch.is_grad_enabled()
+        self._anomaly = (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+        self._determinism = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
         self._threads = torch.get_num_threads()
         self._precision = torch.get_float32_matmul_precision()
 
-    def restore(self) -> bool:
-        """Put back what user code changed; False where that cannot be done and the process has to go."""
+    def apply(self) -> None:
+        """Make the settings these ones."""
         import torch
 
         torch.set_default_dtype(self._dtype)
-        torch.set_default_device(None)
-        torch.set_grad_enabled(True)
-        torch.set_anomaly_enabled(False)
-        torch.use_deterministic_algorithms(False)
+        torch.set_default_device(self._device)
+        torch.set_grad_enabled(self._is_grad)
+        torch.set_anomaly_enabled(*self._anomaly)
+        torch.use_deterministic_algorithms(self._determinism[0], warn_only=self._determinism[1])
         torch.set_float32_matmul_precision(self._precision)
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
-        # Modes that were entered and never left, and hooks on all modules, cannot be had from here.
-        left_on = torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu")
-        return not left_on and not _modes_left() and bool(torch.get_default_device() == self._device)
+
+
+def left_open() -> bool:
+    """Whether a mode that was entered is still on, or a hook on all modules, which cannot be undone from here.
+
+    What set the default device is none.
+    """
+    import torch
+
+    return torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu") or _modes_left()
 
 
 def _modes_left() -> bool:
@@ -205,12 +221,43 @@ def _modes_left() -> bool:
 
     counts = (getattr(torch._C, name, None) for name in ("_len_torch_dispatch_stack", "_len_torch_function_stack"))
     hooks = (getattr(module, name) for name in dir(module) if name.startswith("_global_") and name.endswith("_hooks"))
-    return any(count is not None and count() for count in counts) or any(hooks)
+    expected = int(_device_that_was_set() is not None)
+    return sum(count() for count in counts if count is not None) != expected or any(hooks)
+
+
+def _device_that_was_set() -> Any:
+    """What torch.set_default_device was given; None where it was not called."""
+    import torch
+
+    context = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
+    return None if context is None else context.device
+
+
+def random_state() -> Any:
+    """The state of torch's own random numbers on the CPU."""
+    import torch
+
+    return torch.get_rng_state()
+
+
+def set_random_state(state: Any) -> None:
+    """Make the random numbers go on from a state."""
+    import torch
+
+    torch.set_rng_state(state)
 
 
 def is_compiled(target: object) -> bool:
     """Whether calling this object goes through torch.compile first."""
     return hasattr(target, "_torchdynamo_orig_callable") or type(target).__name__ == "OptimizedModule"
+
+
+def what_is_compiled(target: object) -> object | None:
+    """What a compiled function or module was made of, without asking it; None where it is not one."""
+    if type(target).__name__ == "OptimizedModule":
+        made_of: object = vars(target)["_modules"].get("_orig_mod")
+        return made_of
+    return vars(target).get("_torchdynamo_orig_callable") if type(target) is FunctionType else None
 
 
 def forget_compiled_code() -> None:
@@ -221,3 +268,91 @@ def forget_compiled_code() -> None:
         import torch
 
         torch._dynamo.reset()
+
+
+def has_compiled() -> bool:
+    """Whether torch.compile took up code since forget_compiled_code: what it inlines is not entered."""
+    import sys
+
+    frames: Any = sys.modules.get("torch._dynamo.convert_frame")
+    # Unknown where this torch has no such record.
+    return frames is not None and bool(getattr(getattr(frames, "input_codes", None), "seen", True))
+
+
+def is_name_of_compiled(name: str) -> bool:
+    """Whether a global name is one of those that torch.compile puts into the module of what it compiles."""
+    return name.startswith(("__builtins_dict__", "__compiled_fn", "__gen_rand_values", "__import_", "__resume_at_"))
+
+
+def is_tensor(item: object) -> bool:
+    """Whether an object is a tensor."""
+    import torch
+
+    # Not isinstance, which would ask the object for its class.
+    return issubclass(type(item), torch.Tensor)
+
+
+def tensor_facts(tensor: Any) -> tuple[object | None, tuple[object, ...]]:
+    """What a tensor is, and what it holds beside its numbers; None where a change of it could not be seen.
+
+    Its version tells changes, but not those through .data or an array that shares its memory. On the CPU the
+    contents do, and reading them takes less time than making them did.
+    """
+    import torch
+
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or tensor.layout is not torch.strided:
+        return None, ()
+    try:
+        version = tensor._version
+    except RuntimeError:
+        # Made in inference mode.
+        version = None
+    contents = None
+    if tensor.device.type == "cpu":
+        contents = _checksum(tensor)
+    elif version is None:
+        return None, ()
+    # torch.compile notes its own there.
+    attributes = {key: value for key, value in tensor.__dict__.items() if not key.startswith("_dynamo")}
+    held = (attributes, tensor.grad if tensor.is_leaf else None)
+    facts = (
+        version, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype, str(tensor.device),
+        tensor.requires_grad, tensor.is_leaf, contents,
+    )  # fmt: skip
+    return facts, held
+
+
+def _checksum(tensor: Any) -> int:
+    """Of the memory from the first to the last number of a tensor."""
+    if not tensor.numel():
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    size_bytes = (last + 1) * tensor.element_size()
+    storage = tensor.untyped_storage()
+    if tensor.data_ptr() + size_bytes > storage.data_ptr() + storage.nbytes():
+        # Its memory was taken away, as sharding does.
+        return 0
+    return zlib.crc32((ctypes.c_char * size_bytes).from_address(tensor.data_ptr()))
+
+
+def is_fixed(item: object) -> bool:
+    """Whether an object of torch never changes, or only as torch itself does: types, devices, operators, libraries."""
+    import torch
+
+    fixed = (torch.dtype, torch.layout, torch.memory_format)
+    return isinstance(item, fixed) or type(item).__module__.startswith(
+        ("torch._library", "torch.library", "torch._ops")
+    )
+
+
+def object_facts(item: object) -> object | None:
+    """What an object of torch without a dictionary is, by value; None where that is not known."""
+    import torch
+
+    kind: Any = type(item)
+    if kind is torch.device:
+        return str(item)
+    if kind is torch.Generator and item.device.type == "cpu":  # type: ignore[attr-defined]
+        return bytes(item.get_state().tolist())  # type: ignore[attr-defined]
+    return None
