@@ -225,3 +225,30 @@ def test_the_editor_is_asked_to_tell_of_python_files(client: Client) -> None:
     asked = [item for call in client.all("client/registerCapability") for item in call.params["registrations"]]
     (found,) = (item for item in asked if item["method"] == "workspace/didChangeWatchedFiles")
     assert found["registerOptions"] == {"watchers": [{"globPattern": "**/*.py"}]}
+
+
+@pytest.mark.parametrize("limit", ["max_inotify_watches", "max_inotify_instances"])
+def test_W01_where_no_more_can_be_watched_one_message_says_so_and_saves_run_as_always(
+    limit: str, serve: Serve, root: Path, path: Path, fake: FakeAgents
+) -> None:
+    # In a namespace of its own, so that nobody else meets the limit.
+    own = ["unshare", "--user", "--map-root-user", "sh", "-c", f'echo 0 > /proc/sys/user/{limit} && exec "$@"', "sh"]
+    if subprocess.run([*own, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("namespaces of users are not allowed here")
+    client = ready(serve([root], command=[*own, sys.executable, "-m", "profile_neuron", "serve"]))
+    document = client.open(path, SOURCE)
+    document.save()
+    until_hints(client, path, NEW)
+    said = client.wait_for("window/showMessage")["message"]
+    assert "sysctl fs.inotify.max_user_" in said
+    # Open files are looked at instead.
+    text = SOURCE.replace("y * 2", "y * 3")
+    path.write_text(text)
+    take_over(document, text)
+    until(client, lambda: len(fake.runs), lambda count: count == 2)
+    until_hints(client, path, NEW)
+    other = client.open(root / "other.py", SOURCE)
+    other.save()
+    until_hints(client, root / "other.py", NEW)
+    assert len(client.all("window/showMessage")) == 1
+    assert "Traceback" not in client.stderr
