@@ -8,7 +8,7 @@ import pytest
 
 from profile_neuron.core.recording import file_name
 from tests.lsp.client import LspError
-from tests.lsp.screen import act, lenses, said, until, until_hints, until_lens
+from tests.lsp.screen import act, lenses, said, settle, until, until_hints, until_lens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_name_behind_the_function_chooses_and_is_kept_over_a_restart(
     client, document = opened(serve, path)
     assert run_again(client, document, fake) == "b1"
     assert act(client, "selectInputs", document.uri, {"line": 4, "character": 0}, "b8") is None
-    assert run_again(client, document, fake) == "b8"
+    assert run_again(client, document, fake) == "", "the first one needs no name"
     assert client.all(QUESTION) == []
 
 
@@ -147,3 +147,47 @@ def test_a_function_without_inputs_still_offers_to_add_them(serve: Serve, path: 
     document.save()
     until_lens(client, path, "Add inputs…")
     assert lenses(client, path)[:2] == ["No inputs for this function", "Add inputs…"]
+
+
+def test_a_choice_runs_the_function_and_going_back_to_one_that_was_measured_does_not(
+    serve: Serve, path: Path, fake: FakeAgents
+) -> None:
+    client, document = opened(serve, path)
+    runs = len(fake.runs)
+    act(client, "selectInputs", {"uri": document.uri, "qualname": "f"}, "b1")
+    until(client, lambda: len(fake.runs), lambda count: count == runs + 1)
+    assert (fake.runs[-1]["qualname"], fake.runs[-1]["input_set"]) == ("f", "b1")
+    until_hints(client, path, HINTS)
+    act(client, "selectInputs", {"uri": document.uri, "qualname": "f"}, "b8")
+    until_hints(client, path, HINTS)
+    document.save()
+    settle(client, path.parent)
+    assert len(fake.runs) == runs + 1
+    client.stop()
+    client, document = opened(serve, path)
+    assert len(fake.runs) == runs + 1, "and neither does a restart"
+
+
+def test_what_had_no_inputs_is_run_by_the_next_save_once_a_program_has_recorded_some(
+    serve: Serve, path: Path, tmp_path: Path, fake: FakeAgents
+) -> None:
+    client = serve([path.parent])
+    document = client.open(path, SOURCE.replace("    return x\n", "    return x  # fake: noinputs\n"))
+    document.save()
+    until_lens(client, path, "No inputs for this function")
+    runs = len(fake.runs)
+    document.save()
+    settle(client, path.parent)
+    assert len(fake.runs) == runs
+    recordings = tmp_path / "state/profile-neuron/recordings"
+    recordings.mkdir(parents=True, exist_ok=True)
+    (recordings / file_name(str(path), "g")).write_text('{"recorded_s": 1.0}')
+    document.save()
+    until(client, lambda: len(fake.runs), lambda count: count == runs + 1)
+    assert fake.runs[-1]["qualname"] == "g"
+    until_lens(client, path, "No inputs for this function")
+    # The same once more, at another time.
+    (recordings / file_name(str(path), "g")).write_text('{"recorded_s": 2.0}')
+    document.save()
+    settle(client, path.parent)
+    assert len(fake.runs) == runs + 1

@@ -45,9 +45,9 @@ class InputSets:
         return known[1]
 
     def current(self, root: str, path: str, function: FunctionSpec) -> str:
-        """The same, as long as the function's decorator has inputs of that name."""
+        """The same, as long as the function's decorator has inputs of that name behind the first."""
         name = self.chosen(root, path, function.qualname) if function.input_sets else ""
-        return name if name in function.input_sets else ""
+        return name if name in function.input_sets[1:] else ""
 
     def choose(self, root: str, path: str, qualname: str, name: str) -> None:
         """Keep a choice in place of an earlier one. Raises OSError; it then holds as long as this object."""
