@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,10 +28,11 @@ from stand_in import RECORD  # noqa: E402
 from profile_neuron.core.run_folder import SCHEMA  # noqa: E402
 from profile_neuron.errors import CaptureError  # noqa: E402
 from profile_neuron.report.files import report  # noqa: E402
-from profile_neuron.worker import runner  # noqa: E402
+from profile_neuron.worker import living, picture, runner, state  # noqa: E402
 from profile_neuron.worker.failures import RunStopped  # noqa: E402
 from profile_neuron.worker.line_clock import LineClock, default_clock  # noqa: E402
 from profile_neuron.worker.loader import Loader  # noqa: E402
+from profile_neuron.worker.state import Streams  # noqa: E402
 
 
 class PlainRange:
@@ -98,12 +99,55 @@ class PlainHost:
     def forget_compiled_code() -> None:
         pass
 
+    @staticmethod
+    def has_compiled() -> bool:
+        return False
+
+    @staticmethod
+    def left_open() -> bool:
+        return False
+
+    @staticmethod
+    def random_state() -> None:
+        return None
+
+    @staticmethod
+    def set_random_state(state: None) -> None:
+        pass
+
+    @staticmethod
+    def is_tensor(item: object) -> bool:
+        return False
+
+    @staticmethod
+    def is_fixed(item: object) -> bool:
+        return False
+
+    @staticmethod
+    def is_name_of_compiled(name: str) -> bool:
+        return False
+
+    @staticmethod
+    def what_is_compiled(target: object) -> None:
+        return None
+
+    @staticmethod
+    def object_facts(item: object) -> None:
+        return None
+
+    class TorchState:
+        def apply(self) -> None:
+            pass
+
 
 def run_corpus(clock: type[LineClock]) -> Comparison:
     """Run every profiled function of the corpus and compare its result."""
     comparison = Comparison(plan.expectations())
-    loader = Loader()
-    with mock.patch.multiple(runner, torch_host=PlainHost, default_clock=lambda: clock):
+    loader = Loader(Streams())
+    with ExitStack() as stack:
+        for module in (living, picture, runner, state):
+            stack.enter_context(mock.patch.object(module, "torch_host", PlainHost))
+        stack.enter_context(mock.patch.object(runner, "default_clock", lambda: clock))
         for path, spec in plan.functions():
             with tempfile.TemporaryDirectory() as folder:
                 try:
