@@ -71,8 +71,8 @@ class Editor:
     home: Path
     settings: dict[str, Any]
     generation: int = 0
-    # An agent of the present server was killed.
-    is_agent_killed: bool = False
+    # Two agents of the present server, or an agent and its keeper, were killed one right after the other.
+    are_both_killed: bool = False
     # Runs of each function that ended, by its name.
     runs: Counter[str] = field(default_factory=Counter)
     _client: Client | None = None
@@ -100,7 +100,7 @@ class Editor:
             processes.MARK: self.mark,
         }
         self._client = Client.start([self.world.folder], settings=self.settings, env=env)
-        self._read, self.is_agent_killed = 0, False
+        self._read, self.are_both_killed = 0, False
         self.counts.of["servers"] += 1
         for file in self.world.open_files:
             self.client.open(file.path, file.edited.text)

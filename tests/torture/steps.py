@@ -280,25 +280,26 @@ def kill_server(editor: Editor, rng: Random) -> None:
         editor.world.disturb()
         editor.world.forget_since(time.monotonic() - WRITING_S)
         if rng.random() < 0.5:
-            look_for_what_is_left(editor, mark, editor.is_agent_killed)
-        is_agent_killed = editor.is_agent_killed
+            look_for_what_is_left(editor, mark, editor.are_both_killed)
+        are_both_killed = editor.are_both_killed
         editor.start()
-        look_for_what_is_left(editor, mark, is_agent_killed)
+        look_for_what_is_left(editor, mark, are_both_killed)
 
 
-def look_for_what_is_left(editor: Editor, mark: str, is_agent_killed: bool) -> None:
+def look_for_what_is_left(editor: Editor, mark: str, are_both_killed: bool) -> None:
     """Of a server that has ended nothing may be left."""
     for process in processes.left(mark, LEFT_S):
-        # What user code started is ended by its agent, and by nobody where that was killed.
-        if process.role == "other" and is_agent_killed:
-            editor.counts.of["processes of user code left by killed agents"] += 1
+        # What user code started is ended by its agent, and where that is killed by the keeper above it; by nobody
+        # where both are killed before either could do anything.
+        if process.role == "other" and are_both_killed:
+            editor.counts.of["processes of user code left by killed agents and keepers"] += 1
         else:
             editor.counts.fault(f"{process.role} {process.pid} is left of a server that ended: {process.command}")
         processes.kill(process.pid)
 
 
 def kill_once_or_twice(editor: Editor, rng: Random, role: Role) -> None:
-    for _ in range(1 + (rng.random() < 0.3)):
+    for number in range(1 + (rng.random() < 0.3)):
         begin_something(editor, rng)
         pause(rng)
         pid = processes.find(editor.mark, role, 0.0)
@@ -307,7 +308,7 @@ def kill_once_or_twice(editor: Editor, rng: Random, role: Role) -> None:
             pid = processes.find(editor.mark, role, START_S)
         if pid is not None and processes.kill(pid):
             editor.counts.of[f"kills of the {role}"] += 1
-            editor.is_agent_killed |= role == "agent"
+            editor.are_both_killed |= role == "agent" and number > 0
         editor.world.disturb()
 
 

@@ -106,7 +106,7 @@ def end(editor: Editor) -> None:
     if counts.of["zombies"]:
         counts.fault(f"{counts.of['zombies']} processes have ended and nobody waited for them")
     editor.stop()
-    look_for_what_is_left(editor, f"{editor.home}:", editor.is_agent_killed)
+    look_for_what_is_left(editor, f"{editor.home}:", editor.are_both_killed)
     check_nothing_is_left(editor)
 
 
