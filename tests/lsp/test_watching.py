@@ -252,3 +252,24 @@ def test_W01_where_no_more_can_be_watched_one_message_says_so_and_saves_run_as_a
     until_hints(client, root / "other.py", NEW)
     assert len(client.all("window/showMessage")) == 1
     assert "Traceback" not in client.stderr
+
+
+def test_what_could_not_be_run_because_its_file_was_gone_is_run_when_it_is_back(
+    client: Client, root: Path, path: Path, fake: FakeAgents
+) -> None:
+    document = client.open(path, SOURCE)
+    fake.hold()
+    client.open(root / "first.py", SOURCE).save()
+    fake.wait_for_event("started")
+    document.save()
+    settle(client, root)
+    assert lenses(client, path)[0].startswith("Queued")
+    path.unlink()
+    mark = client.mark()
+    fake.hold(False)
+    client.wait_for(
+        "window/logMessage", lambda params: "is not on disk; save it first" in params["message"], after=mark
+    )
+    path.write_text(SOURCE)
+    until_hints(client, path, NEW)
+    assert lenses(client, path) == FRESH

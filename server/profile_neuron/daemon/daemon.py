@@ -317,7 +317,12 @@ class Daemon:
         # By now an editor that wrote the file itself has said so.
         saved = await disk.settled(path, lambda: self._saved_texts(path))
         file = self._files.get(path)
-        if file is None or not isinstance(saved, disk.SavedFile) or disk.same_text(saved.text, file.saved_text):
+        if file is None or not isinstance(saved, disk.SavedFile):
+            return
+        if disk.same_text(saved.text, file.saved_text):
+            if file.refused:
+                # It was gone, or another one, when these were about to run.
+                self._want(file, Cause(functions=set(file.refused)))
             return
         file.saved_text = file.text
         if _runs_by_save(self.settings_of(file.root), manual=True):
@@ -786,6 +791,7 @@ class Daemon:
                 else f"{name} has no function marked @profile_neuron; put the decorator on one"
             )
         wishes = tuple(self._wish(found, function) for function in wanted)
+        file.refused -= {wish.function for wish in wishes}
         self._handle(Asked(wishes))
         # One that is on already is not run twice.
         on = [*self._scheduler.waiting, *filter(None, [self._scheduler.running])]
@@ -842,11 +848,12 @@ class Daemon:
                 summary = state if failure.reason == state else f"{state}: {failure.reason}"
                 if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
                     # A save was quicker than this run: the newer text is run in its place.
-                    if wish.asked:
-                        self._start(self._ask(plan.path, frozenset([wish.function]), False), f"again {wish.run_id}")
-                    elif (file := self._files.get(plan.path)) is not None:
+                    if (file := self._files.get(plan.path)) is not None:
                         file.refused.add(wish.function)
-                        self._want(file, Cause(functions={wish.function}))
+                        if wish.asked:
+                            self._start(self._ask(plan.path, frozenset([wish.function]), False), f"again {wish.run_id}")
+                        else:
+                            self._want(file, Cause(functions={wish.function}))
                 elif state == "cancelled" and wish.run_id in self._replaced:
                     summary = "ended, since there is a newer text"
                 else:
