@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 # How often a measurement is made anew that a busy machine has spoiled.
-TRIES = 8
+TRIES = 12
 # In so many calls most lines have one that nothing interrupts.
-CALLS = 25
+CALLS = 100
 SOURCE = """\
 import torch
 from profile_neuron import profile_neuron
