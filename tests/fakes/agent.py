@@ -344,7 +344,7 @@ def costs(request: RunRequest, text: str, spec: FunctionSpec, directives: list[D
     times = [
         (anchor.line, given.get(anchor.line, number) * ROW_NS) for number, anchor in enumerate(anchors(text, spec), 1)
     ]
-    rows = [LineCost(line, ns, ns, 0, (OperatorCalls(OPERATOR, 1.0),)) for line, ns in times]
+    rows = [LineCost(line, ns, ns, 0, (OperatorCalls(OPERATOR, 1.0),), ns, 0) for line, ns in times]
     host_ns = sum(row.total_ns for row in rows)
     failure = next((item for item in directives if item.word == "fail"), None)
     frames: tuple[Frame, ...] = ()
@@ -370,6 +370,8 @@ def costs(request: RunRequest, text: str, spec: FunctionSpec, directives: list[D
         operators=(OperatorRow(OPERATOR, float(len(rows)), host_ns, None),),
         warnings=(),
         provenance="constructed by tests/fakes/agent.py",
+        fastest_ns=host_ns,
+        fastest_spread_ns=0,
     )
     siblings = sorted(path.parent / item.argument for item in directives if item.word == "module")
     return LineCosts(

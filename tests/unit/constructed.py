@@ -56,7 +56,7 @@ def costs_of(
 ) -> LineCosts:
     """Costs of a function whose lines take these times, and of functions that it reached, in the same file."""
     lines = tuple(
-        LineCost(line, ns, ns, 0, (OperatorCalls("aten::add", 1.0),)) for line, ns in sorted(ns_by_line.items())
+        LineCost(line, ns, ns, 0, (OperatorCalls("aten::add", 1.0),), ns, 0) for line, ns in sorted(ns_by_line.items())
     )
     target = FunctionCosts(
         path=PATH,
@@ -78,6 +78,7 @@ def costs_of(
         operators=(),
         warnings=(),
         provenance="made up",
+        fastest_ns=sum(ns_by_line.values()),
     )
     target = replace(target, **changes)
     others = tuple(replace(target, qualname=name, decorated=False) for name in reached)
@@ -185,17 +186,22 @@ def beside(
         return replace(shown, comparison=Comparison(choice, None, "no earlier result of other code"))
     changes = []
     for line, then in (rows or {}).items():
-        change = Change(then[0], shown.rows[at[line]].cost.total_ns, then[1]) if isinstance(then, tuple) else None
+        change = even_change(then[0], shown.rows[at[line]].cost.total_ns, then[1]) if isinstance(then, tuple) else None
         changes.append(RowChange(at[line], change, (was or {}).get(line, "")))
     compared = Comparison(
         choice,
         replace(shown.result, finished_s=finished_s),
         "",
-        Change(previous_ns, whole_ns(shown.result), noise),
+        even_change(previous_ns, whole_ns(shown.result), noise),
         tuple(sorted(changes, key=lambda item: item.start)),
         tuple(removed),
     )
     return replace(shown, rows=numbered, comparison=compared)
+
+
+def even_change(previous_ns: int, ns: int, noise: float | None) -> Change:
+    """A change between runs whose calls all took the same time."""
+    return Change(previous_ns, ns, noise, previous_ns, ns)
 
 
 def failure(reason: str, *lines: int, path: str = PATH) -> Failure:

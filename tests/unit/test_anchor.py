@@ -217,14 +217,14 @@ def test_row_costs_add_up_to_the_lines_and_keep_what_only_one_line_has() -> None
     text = text_of("a = (\n    b,\n)\nc\n")
     function = outline(text).functions[0]
     lines = (
-        LineCost(4, 1, 10, 2, (OperatorCalls("add", 1.0),)),
-        LineCost(5, 2, 20, 3, (OperatorCalls("add", 0.5), OperatorCalls("mul", 2.0))),
-        LineCost(7, 4, 40, 4, ()),
+        LineCost(4, 1, 10, 2, (OperatorCalls("add", 1.0),), 9, 3),
+        LineCost(5, 2, 20, 3, (OperatorCalls("add", 0.5), OperatorCalls("mul", 2.0)), 17, 4),
+        LineCost(7, 4, 40, 4, (), 38, 6),
     )
     costs: FunctionCosts = costs_of({}, lines=lines).functions[0]
     assert row_costs(costs, function) == (
-        RowCost(0, 1, 3, 30, None, (OperatorCalls("add", 1.5), OperatorCalls("mul", 2.0)), 5),
-        RowCost(1, 2, 4, 40, 4, (), 4),
+        RowCost(0, 1, 3, 30, None, (OperatorCalls("add", 1.5), OperatorCalls("mul", 2.0)), 26, 7),
+        RowCost(1, 2, 4, 40, 4, (), 38, 6),
     )
 
 

@@ -232,6 +232,31 @@ def test_spread_is_the_standard_deviation_between_calls_and_unknown_for_one() ->
     assert (f.spread_ns, f.lines[0].spread_ns) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("calls_ns", "fastest_ns", "spread_ns"),
+    [
+        # Five times what the median takes more than the fastest, by the root of their number.
+        pytest.param([100, 104, 108, 112, 116], 100, 18, id="five"),
+        pytest.param([108, 104, 9000, 112, 100], 100, 18, id="one of them disturbed"),
+        pytest.param([8000, 104, 9000, 108, 100], 100, 18, id="two of them disturbed"),
+        pytest.param([100, 104, 108, 112, 116] * 5, 100, 8, id="more calls"),
+        pytest.param([100, 100, 100], 100, 0, id="all the same"),
+        pytest.param([100], None, None, id="one"),
+        pytest.param([100, 0, 100, 100, 100], None, None, id="one that did not run the line"),
+    ],
+)
+def test_the_fastest_call_and_how_far_half_of_them_are_from_it(
+    calls_ns: list[int], fastest_ns: int | None, spread_ns: int | None
+) -> None:
+    t = Timeline()
+    for number, ns in enumerate(calls_ns):
+        t.call(number, t.line(0, *([t.op("aten::add", ns)] if ns else [])))
+    (f,) = costs(t, replace(RECORD, repeats=len(calls_ns))).functions
+    (line,) = f.lines
+    assert (line.fastest_ns, line.fastest_spread_ns) == (fastest_ns, spread_ns)
+    assert (f.fastest_ns, f.fastest_spread_ns) == (fastest_ns, spread_ns)
+
+
 def test_a_backward_pass_is_unattributed_with_its_reason() -> None:
     node = "autograd::engine::evaluate_function: MulBackward0"
     t = Timeline()

@@ -11,10 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profile_neuron.core.anchor import row_costs
-from profile_neuron.core.compare import compare, comparison, incomparable, is_slower, is_told, lineage, row_change
+from profile_neuron.core.compare import (
+    compare,
+    comparison,
+    difference_ns,
+    incomparable,
+    is_slower,
+    is_told,
+    lineage,
+    row_change,
+)
 from profile_neuron.core.model import NO_OPERATORS, Change, ModuleDependency, RemovedRow, RowCost
 from profile_neuron.core.outline import outline
-from tests.unit.constructed import IMPORT, MS, result, shown
+from tests.unit.constructed import IMPORT, MS, even_change, result, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +53,8 @@ def run(
     ns = {line + first: us * US for line, us in (times_us or {}).items()}
     made = result(written, ns_by_line=ns or None, finished_s=finished_s)
     spread = None if line_spread_us is None else line_spread_us * US
-    rows = tuple(replace(row, spread_ns=spread, most_spread_ns=spread) for row in made.rows)
-    costs = replace(made.costs, spread_ns=None if spread_us is None else spread_us * US)
+    rows = tuple(replace(row, fastest_spread_ns=spread) for row in made.rows)
+    costs = replace(made.costs, fastest_spread_ns=None if spread_us is None else spread_us * US)
     return replace(made, rows=rows, costs=costs, **changes), written
 
 
@@ -61,7 +70,8 @@ def told(found: Comparison) -> dict[int, str | int]:
         if row.change is None:
             seen[row.start] = "new"
         elif is_told(row.change):
-            seen[row.start] = round(100 * (row.change.ns / row.change.previous_ns - 1))
+            assert row.change.previous_fastest_ns
+            seen[row.start] = round(100 * difference_ns(row.change) / row.change.previous_fastest_ns)
     return seen
 
 
@@ -81,7 +91,7 @@ class TestRows:
         assert found.reason == ""
         assert found.baseline is before[0]
         assert told(found) == {1: 50}
-        assert found.total == Change(6 * MS, 7 * MS, 0.0)
+        assert found.total == even_change(6 * MS, 7 * MS, 0.0)
 
     def test_one_line_that_was_edited_between_two_that_stayed_is_beside_what_it_was(self) -> None:
         found = compared(run(BODY.replace("a * 2", "a + a"), after(2, 1380), 2000.0), run(BODY, TIMES))
@@ -148,7 +158,7 @@ class TestRows:
     def test_statements_that_came_together_on_a_line_are_beside_their_sum(self) -> None:
         apart, together = "a = x + 1\nb = a * 2\nreturn b\n", "a = x + 1; b = a * 2\nreturn b + 1\n"
         found = compared(run(together, {1: 6000, 2: 3000}, 2000.0), run(apart, TIMES))
-        assert found.rows[0].change == Change(3 * MS, 6 * MS, 0.0)
+        assert found.rows[0].change == even_change(3 * MS, 6 * MS, 0.0)
 
     def test_statements_that_were_parted_have_no_figure_of_their_own_to_be_beside(self) -> None:
         apart, together = "a = x + 1\nb = a * 2\nreturn b + 1\n", "a = x + 1; b = a * 2\nreturn b\n"
@@ -168,7 +178,7 @@ class TestRows:
     def test_a_line_that_ran_no_operator_before_has_nothing_to_be_a_percentage_of(self) -> None:
         found = compared(run(BODY, TIMES, 2000.0, before="N = 1\n"), run(BODY, {1: 1000}, before="N = 2\n"))
         assert told(found) == {}
-        assert found.rows[1].change == Change(0, 2 * MS, None)
+        assert found.rows[1].change == even_change(0, 2 * MS, None)
 
     def test_the_line_of_def_is_beside_itself(self) -> None:
         now, before = run(BODY, {0: 3000}, 2000.0, before="N = 1\n"), run(BODY, {0: 2000}, before="N = 2\n")
@@ -198,7 +208,7 @@ class TestNoise:
         ],
     )
     def test_small_differences_are_not_told(self, before_us: int, now_us: int, is_shown: bool) -> None:
-        change = Change(before_us * US, now_us * US, 0.0)
+        change = even_change(before_us * US, now_us * US, 0.0)
         assert is_told(change) is is_shown
         assert is_slower(change) is (is_shown and now_us > before_us)
 
@@ -206,7 +216,7 @@ class TestNoise:
         ("spread_us", "previous_spread_us", "noise"),
         [(0, 0, 0.0), (100, 0, 0.1), (0, 100, 0.1), (300, 400, 0.5), (None, 0, None), (0, None, None)],
     )
-    def test_noise_is_twice_the_deviation_of_the_difference(
+    def test_noise_is_twice_the_spread_of_the_difference(
         self, spread_us: int | None, previous_spread_us: int | None, noise: float | None
     ) -> None:
         now = run(BODY, after(2, 3000), 2000.0, spread_us, spread_us, before="N = 1\n")
@@ -224,12 +234,49 @@ class TestNoise:
             assert total.noise == pytest.approx(noise / 3)
             assert is_told(change) is (noise <= 0.5)
 
-    def test_of_a_row_of_several_lines_the_deviations_are_added_up(self) -> None:
+    def busy(self, made: tuple[Result, str], line: int, us: int) -> tuple[Result, str]:
+        """The same where a line took some µs more on average, by calls that were not the fastest."""
+        item, written = made
+        rows = [replace(row, total_ns=row.total_ns + us * US) if row.start == line - 1 else row for row in item.rows]
+        costs = replace(item.costs, host_ns=(item.costs.host_ns or 0) + us * US)
+        return replace(item, rows=tuple(rows), costs=costs), written
+
+    def test_what_only_slower_calls_took_more_is_not_told(self) -> None:
+        now = self.busy(run(BODY, TIMES, 2000.0, before="N = 1\n"), 2, 5000)
+        found = compared(now, run(BODY, TIMES, before="N = 2\n"))
+        assert found.rows[1].change == Change(2 * MS, 7 * MS, 0.0, 2 * MS, 2 * MS)
+        assert found.total == Change(6 * MS, 11 * MS, 0.0, 6 * MS, 6 * MS)
+        assert told(found) == {}
+        assert not is_told(found.total)
+
+    def test_a_line_that_is_slower_is_told_beside_one_that_slower_calls_disturbed(self) -> None:
+        before = self.busy(run(BODY, TIMES, before="N = 2\n"), 2, 5000)
+        now = self.busy(run(BODY, after(2, 3000), 2000.0, before="N = 1\n"), 1, 5000)
+        assert told(compared(now, before)) == {1: 50}
+
+    @pytest.mark.parametrize("is_now", [True, False], ids=["now", "before"])
+    def test_of_a_line_that_not_all_calls_ran_nothing_is_told(self, is_now: bool) -> None:
+        runs = [run(BODY, after(2, 3000), 2000.0, before="N = 1\n"), run(BODY, TIMES, before="N = 2\n")]
+        made, written = runs[not is_now]
+        rows = [replace(row, fastest_ns=None, fastest_spread_ns=None) if row.start == 1 else row for row in made.rows]
+        runs[not is_now] = replace(made, rows=tuple(rows)), written
+        found = compared(*runs)
+        assert found.rows[1].change is not None
+        assert (found.rows[1].change.ns, found.rows[1].change.noise) == (3 * MS, None)
+        assert told(found) == {}
+
+    def test_of_a_row_of_several_lines_times_and_spreads_are_added_up(self) -> None:
         body = "return (\n    x + 1\n    + 2\n)\n"
         made = result(text(body), ns_by_line={5: 1000 * US, 6: 1000 * US})
-        lines = tuple(replace(line, spread_ns=30 * US) for line in made.costs.lines)
-        (row,) = row_costs(replace(made.costs, lines=lines), outline(text(body)).functions[0])
-        assert row == RowCost(0, 1, 2 * MS, 2 * MS, None, row.operators, 60 * US)
+        first, second = (
+            replace(line, fastest_ns=900 * US, fastest_spread_ns=30 * US, spread_ns=7) for line in made.costs.lines
+        )
+        function = outline(text(body)).functions[0]
+        (row,) = row_costs(replace(made.costs, lines=(first, second)), function)
+        assert row == RowCost(0, 1, 2 * MS, 2 * MS, None, row.operators, 1800 * US, 60 * US)
+        unknown = replace(second, fastest_ns=None, fastest_spread_ns=None)
+        (row,) = row_costs(replace(made.costs, lines=(first, unknown)), function)
+        assert (row.total_ns, row.fastest_ns, row.fastest_spread_ns) == (2 * MS, None, None)
 
     def test_runs_of_todays_code_say_how_much_it_varies(self) -> None:
         before = run(BODY, TIMES, before="N = 1\n")

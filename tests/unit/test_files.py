@@ -11,14 +11,14 @@ import pytest
 
 from profile_neuron.core.fingerprint import digest
 from profile_neuron.core.keys import text_key
-from profile_neuron.core.model import Activity, Change, Failure, Frame, FunctionView, ModuleDependency, ShownState
+from profile_neuron.core.model import Activity, Failure, Frame, FunctionView, ModuleDependency, ShownState
 from profile_neuron.core.modules import Module
 from profile_neuron.core.outline import outline
 from profile_neuron.core.render import row_delta
 from profile_neuron.daemon.disk import Problem
 from profile_neuron.daemon.files import OpenFile, Outcome
 from profile_neuron.daemon.scheduler import FunctionId
-from tests.unit.constructed import IMPORT, MADE_WITH, MS, PATH, result
+from tests.unit.constructed import IMPORT, MADE_WITH, MS, PATH, even_change, result
 
 if TYPE_CHECKING:
     from profile_neuron.core.model import Result
@@ -434,7 +434,7 @@ class TestComparison:
     def results(self, **changes: Any) -> tuple[Result, Result]:
         """Today's and one of other code before it, newest first, with a deviation that is known."""
         made = result(TEXT, ns_by_line=self.SLOW, finished_s=2000.0), result(self.OTHER, **changes)
-        now, before = (replace(item, costs=replace(item.costs, spread_ns=0)) for item in made)
+        now, before = (replace(item, costs=replace(item.costs, fastest_spread_ns=0)) for item in made)
         return now, before
 
     def deltas(self, editor: Editor, qualname: str = "f") -> list[tuple[int, str]]:
@@ -446,7 +446,7 @@ class TestComparison:
         assert self.deltas(editor) == [(7, "▲29 %")]
         view = editor.views()["f"]
         assert view.comparison is not None
-        assert view.comparison.total == Change(24 * MS, 26 * MS, 0.0)
+        assert view.comparison.total == even_change(24 * MS, 26 * MS, 0.0)
         assert editor.views()["g"].comparison is None
 
     def test_an_edit_above_moves_them_and_one_inside_takes_them_away(self) -> None:
@@ -496,7 +496,9 @@ class TestComparison:
         now = result(renamed.replace("x + 1", "x + 3"), "h", finished_s=3000.0)
         between = result(renamed, "h", finished_s=2500.0)
         _, before = self.results()
-        editor = Editor(renamed, replace(between, costs=replace(between.costs, spread_ns=0)), result(TEXT), before)
+        editor = Editor(
+            renamed, replace(between, costs=replace(between.costs, fastest_spread_ns=0)), result(TEXT), before
+        )
         view = editor.views()["h"]
         assert view.comparison is not None
         assert view.comparison.baseline is before, "what differs by the name alone is no other code"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from profile_neuron.core.findings import DEFAULT_SEVERITIES, Finding, findings, unparsable
-from profile_neuron.core.model import Failure, Frame
+from profile_neuron.core.model import Change, Failure, Frame
 from tests.unit.constructed import PATH, SPEC, beside, failure, row, view
 
 if TYPE_CHECKING:
@@ -129,6 +129,14 @@ def test_a_function_that_is_slower_has_a_warning_at_the_line_to_blame_or_at_its_
             "run 1000.0",
         ),
     )
+
+
+def test_a_function_whose_averages_say_something_else_is_slower_by_the_fastest_calls() -> None:
+    made = slower({5: (2 * MS, 0.0)})
+    assert made.comparison is not None
+    total = Change(12 * MS, 12 * MS, 0.02, 8 * MS, 10 * MS)
+    (found,) = findings(PATH, [replace(made, comparison=replace(made.comparison, total=total))], {})
+    assert found.text.startswith("f is slower: 12.0 ms → 12.0 ms, ▲25 % by the fastest calls vs previous; this line: ")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from profile_neuron.core.hover import Now, function_hover, line_hover, moment, plain, report
 from profile_neuron.core.model import FunctionView, OperatorCalls, OperatorRow, RemovedRow, ShownRow
-from tests.unit.constructed import beside, failure, row, view
+from tests.unit.constructed import beside, even_change, failure, row, view
 
 MS = 1_000_000
 NOW = Now(1000.0 + 200, 3600)
@@ -199,7 +199,11 @@ def test_a_hover_says_what_a_time_was_when_and_how_much_of_the_difference_is_noi
     [
         pytest.param((2_950_000, 0.01), "pinned 2.95 ms at 01:15:00, within noise ±3.0 %", id="too little"),
         pytest.param((2 * MS, 0.6), "pinned 2.00 ms at 01:15:00, within noise ±60 %", id="noise"),
-        pytest.param((2 * MS, None), "pinned 2.00 ms at 01:15:00, noise unknown from a single call", id="one call"),
+        pytest.param(
+            (2 * MS, None),
+            "pinned 2.00 ms at 01:15:00, noise unknown without several calls that all ran it",
+            id="one call",
+        ),
         pytest.param((0, None), "pinned ran no operator at 01:15:00", id="no operator"),
         pytest.param(None, "new since the pinned result at 01:15:00", id="new"),
     ],
@@ -207,6 +211,26 @@ def test_a_hover_says_what_a_time_was_when_and_how_much_of_the_difference_is_noi
 def test_the_hover_of_a_line_says_why_it_has_no_delta(then: tuple[int, float | None] | None, expected: str) -> None:
     shown = beside(view(12 * MS, [row(5, 3 * MS)]), 13 * MS, {5: then}, "pinned")
     assert plain(line_hover(shown, shown.rows[0], NOW)).split("\n\n")[2] == expected
+
+
+@pytest.mark.parametrize(
+    ("fastest", "expected"),
+    [
+        pytest.param((1_900_000, 2_850_000), "▲50 % (noise ±10 %)", id="the averages say the same"),
+        pytest.param((2_000_000, 2_500_000), "▲25 % by the fastest calls (noise ±10 %)", id="they say more"),
+        pytest.param((2_000_000, 1_000_000), "▼50 % by the fastest calls (noise ±10 %)", id="they say the opposite"),
+        pytest.param((2_000_000, 2_010_000), "within noise ±10 % by the fastest calls", id="they alone say something"),
+    ],
+)
+def test_a_hover_says_where_the_fastest_calls_say_something_else_than_the_averages(
+    fastest: tuple[int, int], expected: str
+) -> None:
+    shown = beside(view(12 * MS, [row(5, 3 * MS)]), 13 * MS, {5: (2 * MS, 0.1)})
+    assert shown.comparison is not None
+    change = replace(even_change(2 * MS, 3 * MS, 0.1), previous_fastest_ns=fastest[0], fastest_ns=fastest[1])
+    (only,) = shown.comparison.rows
+    shown = replace(shown, comparison=replace(shown.comparison, rows=(replace(only, change=change),)))
+    assert plain(line_hover(shown, shown.rows[0], NOW)).split("\n\n")[2] == f"previous 2.00 ms at 01:15:00, {expected}"
 
 
 def test_a_short_time_is_within_noise_by_5_microseconds() -> None:

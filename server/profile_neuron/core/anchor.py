@@ -34,7 +34,16 @@ def row_costs(costs: FunctionCosts, function: FunctionOutline) -> tuple[RowCost,
         index = owner.get(line.line - function.offset)
         start, stop = header if index is None else (row_of[index].start, row_of[index].stop)
         by_row.setdefault((start, stop), []).append(
-            RowCost(start, stop, line.self_ns, line.total_ns, line.spread_ns, line.operators, line.spread_ns)
+            RowCost(
+                start,
+                stop,
+                line.self_ns,
+                line.total_ns,
+                line.spread_ns,
+                line.operators,
+                line.fastest_ns,
+                line.fastest_spread_ns,
+            )
         )
     return tuple(_sum(start, stop, parts) for (start, stop), parts in sorted(by_row.items()))
 
@@ -112,10 +121,19 @@ def match(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
     return pairs
 
 
+def sum_of_known(values: Iterable[int | None]) -> int | None:
+    """The sum of values; None where one of them is not known."""
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
 def _sum(start: int, stop: int, parts: Sequence[RowCost]) -> RowCost:
     if len(parts) == 1:
         return parts[0]
-    spreads = [part.most_spread_ns for part in parts]
     return RowCost(
         start,
         stop,
@@ -123,7 +141,8 @@ def _sum(start: int, stop: int, parts: Sequence[RowCost]) -> RowCost:
         sum(part.total_ns for part in parts),
         None,
         _operators(operator for part in parts for operator in part.operators),
-        None if None in spreads else sum(spread for spread in spreads if spread is not None),
+        sum_of_known(part.fastest_ns for part in parts),
+        sum_of_known(part.fastest_spread_ns for part in parts),
     )
 
 

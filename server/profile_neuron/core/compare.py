@@ -3,13 +3,18 @@
 Rows are compared that hold the same statements, found by their digests in order. One that stands alone between two
 statements that stayed, in the same block, in place of exactly one other, is taken for that one edited.
 
+What is compared are the fastest calls of both runs. An average tells how busy the machine was as well: each call that
+another process interrupts is in it. Of several calls one is seldom interrupted, and never is one too fast. Shown are
+averages, which add up; where those say something else than the fastest calls, the texts say so.
+
 A difference counts where it is at least 5 µs, and at least 3 % and the noise of what it was. The noise is the largest
 of what is known of it:
 
-- twice the standard deviation of the difference: the root of the summed squares of both deviations between the calls
-  of a run. Averages of n calls differ less, by the root of n, which leaves room for what differs between two runs and
-  not within one. Of a row of several lines the deviations are added up, which the true one cannot exceed. One that is
-  not known, as of a single call, leaves no difference to be told.
+- twice the spread of the difference: the root of the summed squares of both spreads. That of a run is five times what
+  the median call takes more than the fastest one, divided by the root of the number of calls, which is what was
+  measured between runs (server/adr/0011). So more calls let smaller differences be told. Of a row of several lines the
+  spreads are added up, which the true one does not exceed. Where a spread is not known, as of a single call or a line
+  that not all calls ran, no difference is told.
 - how much results of the very same code differ, of today's or of the baseline's, as largest over smallest.
 - twice the drift: the median, weighted by time, of the differences of what came before the first edit and calls no
   code of the project, if it has three rows or more. The edit cannot have changed it, so what it moved by is the
@@ -22,20 +27,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from profile_neuron.core.anchor import match
+from profile_neuron.core.anchor import match, sum_of_known
 from profile_neuron.core.model import NO_OPERATORS, Change, Comparison, RemovedRow, RowChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from profile_neuron.core.model import BaselineChoice, ModuleDependency, Result, ShownRow
+    from profile_neuron.core.model import BaselineChoice, ModuleDependency, Result, RowCost, ShownRow
 
 LEAST_SHARE = 0.03
 LEAST_NS = 5_000
-_DEVIATIONS = 2
+_SPREADS = 2
 _DRIFTS = 2
 _DRIFT_ROWS = 3
 _HEADER = -1
@@ -152,17 +158,16 @@ def compare(
         if figure is None:
             return None
         repeats = max(
-            _difference(item.total_ns(now) for item in later_ones),
-            _difference(item.total_ns(before) for item in earlier_ones),
+            _difference(item.fastest_ns(now) for item in later_ones),
+            _difference(item.fastest_ns(before) for item in earlier_ones),
         )
-        change = Change(figure[0], row.cost.total_ns, _noise(*figure, row.cost.most_spread_ns, repeats, drift))
+        change = _change(figure, _of_rows([row.cost]), repeats, drift)
         was = " ".join(baseline.texts[places.edited[index]] for index in now if index in places.edited)
         return RowChange(row.cost.start, change, was)
 
     found = [change for row in rows if not row.shared and (change := change_of(row)) is not None]
-    repeats = max(_difference(whole_ns(item) for item in same) for same in (same_as_result, same_as_baseline))
-    noise = _noise(whole_ns(baseline), baseline.costs.spread_ns, result.costs.spread_ns, repeats, drift)
-    total = Change(whole_ns(baseline), whole_ns(result), noise)
+    repeats = max(_difference(item.costs.fastest_ns for item in same) for same in (same_as_result, same_as_baseline))
+    total = _change(_of_whole(baseline), _of_whole(result), repeats, drift)
     in_order = tuple(sorted(found, key=attrgetter("start")))
     return Comparison(choice, baseline, "", total, in_order, tuple(_removed(baseline, places)))
 
@@ -178,20 +183,27 @@ def row_change(compared: Comparison | None, row: ShownRow) -> RowChange | None:
 
 def least_ns(change: Change) -> float | None:
     """From which difference on a change counts; None where that is not known."""
-    if change.noise is None or not change.previous_ns:
+    if change.noise is None or not change.previous_fastest_ns:
         return None
-    return max(max(change.noise, LEAST_SHARE) * change.previous_ns, LEAST_NS)
+    return max(max(change.noise, LEAST_SHARE) * change.previous_fastest_ns, LEAST_NS)
 
 
 def is_told(change: Change) -> bool:
     """Whether a change is more than noise."""
     least = least_ns(change)
-    return least is not None and abs(change.ns - change.previous_ns) >= least
+    return least is not None and abs(difference_ns(change)) >= least
 
 
 def is_slower(change: Change) -> bool:
     """Whether something takes longer, by more than noise."""
-    return is_told(change) and change.ns > change.previous_ns
+    return is_told(change) and difference_ns(change) > 0
+
+
+def difference_ns(change: Change) -> int:
+    """By how much the fastest call takes longer; 0 where that is not known."""
+    if change.fastest_ns is None or change.previous_fastest_ns is None:
+        return 0
+    return change.fastest_ns - change.previous_fastest_ns
 
 
 def whole_ns(result: Result) -> int:
@@ -241,6 +253,15 @@ def _removed(baseline: Result, places: _Places) -> Iterator[RemovedRow]:
             yield RemovedRow(" ".join(texts), row.total_ns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A time of a result: its average, and as in LineCost what is compared."""
+
+    ns: int
+    fastest_ns: int | None
+    spread_ns: int | None
+
+
 class _Figures:
     """The times of a result by its statements."""
 
@@ -248,19 +269,29 @@ class _Figures:
         self.result = result
         self._row_of = {index: row for row in result.rows for index in _statements(row.start, row.stop)}
 
-    def of(self, indices: Collection[int]) -> tuple[int, int | None] | None:
-        """Time of some statements, and what its deviation cannot exceed; None where others share in their figure."""
+    def of(self, indices: Collection[int]) -> _Figure | None:
+        """The time of some statements; None where others share in their figure."""
         rows = {row.start: row for index in indices if (row := self._row_of.get(index)) is not None}
         wanted = set(indices)
         if any(not wanted.issuperset(_statements(row.start, row.stop)) for row in rows.values()):
             return None
-        spreads = [row.most_spread_ns for row in rows.values()]
-        spread_ns = None if None in spreads else sum(spread for spread in spreads if spread is not None)
-        return sum(row.total_ns for row in rows.values()), spread_ns
+        return _of_rows(rows.values())
 
-    def total_ns(self, indices: Collection[int]) -> int | None:
+    def fastest_ns(self, indices: Collection[int]) -> int | None:
         figure = self.of(indices)
-        return figure[0] if figure is not None else None
+        return figure.fastest_ns if figure is not None else None
+
+
+def _of_rows(rows: Collection[RowCost]) -> _Figure:
+    return _Figure(
+        sum(row.total_ns for row in rows),
+        sum_of_known(row.fastest_ns for row in rows),
+        sum_of_known(row.fastest_spread_ns for row in rows),
+    )
+
+
+def _of_whole(result: Result) -> _Figure:
+    return _Figure(whole_ns(result), result.costs.fastest_ns, result.costs.fastest_spread_ns)
 
 
 def _drift(result: Result, earlier: _Figures, places: _Places) -> float:
@@ -276,9 +307,9 @@ def _drift(result: Result, earlier: _Figures, places: _Places) -> float:
     for row in result.rows:
         indices = _statements(row.start, row.stop)
         if row.start >= 0 and row.stop <= end and row.self_ns == row.total_ns:
-            before_ns = earlier.total_ns([places.kept[index] for index in indices])
-            if before_ns is not None and before_ns >= LEAST_NS:
-                weighted.append(((row.total_ns - before_ns) / before_ns, before_ns))
+            before_ns = earlier.fastest_ns([places.kept[index] for index in indices])
+            if before_ns is not None and before_ns >= LEAST_NS and row.fastest_ns is not None:
+                weighted.append(((row.fastest_ns - before_ns) / before_ns, before_ns))
     return abs(_median(sorted(weighted))) if len(weighted) >= _DRIFT_ROWS else 0.0
 
 
@@ -292,13 +323,12 @@ def _median(weighted: Sequence[tuple[float, int]]) -> float:
     raise ValueError("no values")
 
 
-def _noise(
-    previous_ns: int, previous_spread_ns: int | None, spread_ns: int | None, repeats: float, drift: float
-) -> float | None:
-    if previous_spread_ns is None or spread_ns is None or previous_ns <= 0:
-        return None
-    deviation = math.hypot(previous_spread_ns, spread_ns) / previous_ns
-    return max(_DEVIATIONS * deviation, repeats, _DRIFTS * drift)
+def _change(before: _Figure, now: _Figure, repeats: float, drift: float) -> Change:
+    noise = None
+    if before.fastest_ns and before.spread_ns is not None and now.spread_ns is not None:
+        spread = math.hypot(before.spread_ns, now.spread_ns) / before.fastest_ns
+        noise = max(_SPREADS * spread, repeats, _DRIFTS * drift)
+    return Change(before.ns, now.ns, noise, before.fastest_ns, now.fastest_ns)
 
 
 def _difference(totals: Iterable[int | None]) -> float:

@@ -114,9 +114,21 @@ def comparison(view: FunctionView) -> dict[str, Any] | None:
 
 def _change(change: Change | None) -> dict[str, Any]:
     if change is None:
-        return {"previous_ns": None, "noise": None, "verdict": None}
+        return {
+            "previous_ns": None,
+            "previous_fastest_ns": None,
+            "fastest_ns": None,
+            "noise": None,
+            "verdict": None,
+        }
     verdict = None if not is_told(change) else "slower" if is_slower(change) else "faster"
-    return {"previous_ns": change.previous_ns, "noise": change.noise, "verdict": verdict}
+    return {
+        "previous_ns": change.previous_ns,
+        "previous_fastest_ns": change.previous_fastest_ns,
+        "fastest_ns": change.fastest_ns,
+        "noise": change.noise,
+        "verdict": verdict,
+    }
 
 
 def frames(items: Iterable[Frame]) -> list[dict[str, Any]]:

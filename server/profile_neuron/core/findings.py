@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from profile_neuron.core import units
-from profile_neuron.core.compare import is_slower, row_change
-from profile_neuron.core.render import delta_text
+from profile_neuron.core.compare import difference_ns, is_slower, row_change
+from profile_neuron.core.render import basis_text, delta_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,13 +105,14 @@ def _slower_rows(view: FunctionView, compared: Comparison, total: Change) -> Ite
         if found is None:
             continue
         change = found.change
-        more_ns = row.cost.total_ns - (change.previous_ns if change is not None else 0)
-        if (change is None or is_slower(change)) and 2 * more_ns >= total.ns - total.previous_ns:
+        more_ns = row.cost.total_ns if change is None else difference_ns(change)
+        if (change is None or is_slower(change)) and 2 * more_ns >= difference_ns(total):
             yield row, change
 
 
 def _times(change: Change) -> str:
-    return f"{units.duration(change.previous_ns)} → {units.duration(change.ns)}, {delta_text(change)}"
+    delta = f"{delta_text(change)}{basis_text(change)}"
+    return f"{units.duration(change.previous_ns)} → {units.duration(change.ns)}, {delta}"
 
 
 def _severity(name: str) -> Severity:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from profile_neuron.core import units
 from profile_neuron.core.compare import is_told, least_ns, row_change, whole_ns
 from profile_neuron.core.model import NO_OPERATORS
-from profile_neuron.core.render import age, delta_text, operator_count, row_delta, total_text
+from profile_neuron.core.render import age, basis_text, delta_text, operator_count, row_delta, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -167,10 +167,12 @@ def _change_text(compared: Comparison, change: Change, now: Now) -> str:
     text = f"{compared.choice} {units.duration(before)} {when}"
     least = least_ns(change)
     if change.noise is None or least is None:
-        return f"{text}, noise unknown from a single call"
+        return f"{text}, noise unknown without several calls that all ran it"
+    fastest_ns = change.previous_fastest_ns or 0
     if not is_told(change):
-        return f"{text}, within noise {units.spread(round(least), before)}"
-    return f"{text}, {delta_text(change)} (noise {units.spread(round(change.noise * before), before)})"
+        return f"{text}, within noise {units.spread(round(least), fastest_ns)}{basis_text(change)}"
+    noise = units.spread(round(change.noise * fastest_ns), fastest_ns)
+    return f"{text}, {delta_text(change)}{basis_text(change)} (noise {noise})"
 
 
 def _comparison(compared: Comparison, now: Now) -> Iterator[str]:

@@ -253,6 +253,10 @@ class LineCost:
     # Standard deviation of total_ns between the calls; None for a single call.
     spread_ns: int | None
     operators: tuple[OperatorCalls, ...]
+    # Time of the fastest call, and by how much that of another run may differ; None without several calls that all
+    # took time here.
+    fastest_ns: int | None = None
+    fastest_spread_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +303,9 @@ class FunctionCosts:
     operators: tuple[OperatorRow, ...]
     warnings: tuple[str, ...]
     provenance: str
+    # As in LineCost.
+    fastest_ns: int | None = None
+    fastest_spread_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +343,10 @@ class RowCost:
     # None also where the row has several lines, whose deviations do not add up.
     spread_ns: int | None
     operators: tuple[OperatorCalls, ...]
-    # The deviations of its lines added up, which that of the row cannot exceed; None where one is not known.
-    most_spread_ns: int | None = None
+    # As in LineCost, those of its lines added up: no call was faster, and the spread is no more. None where one is not
+    # known.
+    fastest_ns: int | None = None
+    fastest_spread_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,10 +413,14 @@ BaselineChoice = Literal["previous", "pinned"]
 class Change:
     """A time beside what it was in the baseline."""
 
+    # Averages over the calls, which are shown.
     previous_ns: int
     ns: int
-    # Part of previous_ns by which runs of the same code may differ; None where that is not known.
+    # Part of previous_fastest_ns by which runs of the same code may differ; None where that is not known.
     noise: float | None
+    # Of the fastest calls, which are compared; None where they are not known.
+    previous_fastest_ns: int | None = None
+    fastest_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

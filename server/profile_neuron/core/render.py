@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from profile_neuron.core import units
-from profile_neuron.core.compare import is_told, row_change, whole_ns
+from profile_neuron.core.compare import difference_ns, is_told, row_change, whole_ns
 from profile_neuron.core.model import NO_OPERATORS
 
 if TYPE_CHECKING:
@@ -113,10 +113,16 @@ def delta_text(change: Change) -> str:
     """A change in whole percent: ▲12 % slower, ▼8 % faster; empty where it is no more than noise."""
     if not is_told(change):
         return ""
-    before, difference = change.previous_ns, abs(change.ns - change.previous_ns)
-    percent = (200 * difference + before) // (2 * before)
+    before, difference = change.previous_fastest_ns or 0, difference_ns(change)
+    percent = (200 * abs(difference) + before) // (2 * before)
     # What takes any time at all has not lost all of it.
-    return f"▲{percent} %" if change.ns > before else f"▼{min(percent, 99) if change.ns else percent} %"
+    return f"▲{percent} %" if difference > 0 else f"▼{min(percent, 99)} %"
+
+
+def basis_text(change: Change) -> str:
+    """What a change is told by, with a space before it; empty where the averages, which are shown, say the same."""
+    averages = replace(change, previous_fastest_ns=change.previous_ns, fastest_ns=change.ns)
+    return "" if delta_text(averages) == delta_text(change) else " by the fastest calls"
 
 
 def operator_count(row: ShownRow) -> str:

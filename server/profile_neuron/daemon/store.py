@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # A file of another version is moved aside, never converted: what it holds can be measured again.
-VERSION = 2
+VERSION = 3
 ROWS_PER_KEY = 3
 ROWS_PER_FUNCTION = 50
 _BUSY_TIMEOUT_S = 5.0
