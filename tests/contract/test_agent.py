@@ -406,7 +406,10 @@ def test_the_run_folder_of_an_agent_that_was_killed_goes_with_the_next_run(
         own, others, kept = request(slow), request(slow), replace(request(quick), keep=True)
         await until_it_runs(killed, own)
         await until_it_runs(busy, others)
-        killed._process.kill()
+        # The one below the keeper; closing waits for the keeper, which ends when that is gone.
+        keeper = killed._process.pid
+        (agent,) = map(int, Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split())
+        os.kill(agent, signal.SIGKILL)
         await killed.close()
         assert sorted(folder.name for folder in runs.iterdir()) == sorted([own.run_id, others.run_id])
         assert isinstance(await last(client, kept), RunDone)
