@@ -108,7 +108,6 @@ class _Session:
             reason = f"the worker failed ({describe(error)}); the traceback is in its output, profile again"
             answer = RunFailed(request.run_id, "failed", Failure(reason), retire=True)
         self._leave_if_forked()
-        flush_output()
         if not self._put_back():
             answer = replace(answer, retire=True)
         os.write(2, f"{end_of_output(request.run_id)}\n".encode())
@@ -124,7 +123,7 @@ class _Session:
             self._state = ProcessState()
         os.chdir(request.cwd)
         with self._stack.kept_in(request.run_folder):
-            runner.run(request, self._loader, self._torch, report)
+            runner.run(request, self._loader, self._torch, report, self._put_back)
 
     def _executed(self) -> set[tuple[str, str]]:
         return {(path, hashlib.sha256(source).hexdigest()) for path, source in self._loader.executed.items()}
@@ -140,11 +139,14 @@ class _Session:
 
     def _put_back(self) -> bool:
         """Undo what user code changed in the process; False where the process has to be replaced instead."""
+        # Before its streams are gone.
+        flush_output()
         if self._state is None:
             return True
+        _end_with_the_agent()
+        is_done = self._state.apply()
         self._streams.restore()
-        self._state.apply()
-        return not torch_host.left_open()
+        return is_done and not torch_host.left_open()
 
     def _leave_if_forked(self) -> None:
         """End a child that user code forked and let return into our code."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
 import os
-import resource
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +12,10 @@ from typing import TYPE_CHECKING
 from profile_neuron.core import run_folder
 from profile_neuron.core.fault_stack import main_thread_line
 from profile_neuron.wire.stack_signal import stack_signal
+from profile_neuron.wire.stdio import high_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# User code that closes the descriptors it does not know of begins with the low ones, and often ends at a low limit.
-_HIGHEST_DESCRIPTOR = 4096
 
 
 class StackFile:
@@ -89,9 +85,7 @@ class StackFile:
 
 def _open_high(path: Path) -> int:
     low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    least = min(limit, _HIGHEST_DESCRIPTOR) if limit > 0 else _HIGHEST_DESCRIPTOR
     try:
-        return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, max(3, least - 16))
+        return high_copy(low)
     finally:
         os.close(low)
