@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import Profiler, Run
@@ -45,7 +44,6 @@ SNIPPETS = {
     "few descriptors": "resource.setrlimit(resource.RLIMIT_NOFILE, (16, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))",
     "few descriptors for good": "resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))",
     "little memory": "resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 37))",
-    "no memory": "resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))",
     # Processes.
     "fork that returns": "os.fork()",
     "fork that exits": "if not os.fork(): sys.exit(3)",
@@ -103,8 +101,8 @@ SNIPPETS = {
     "anomaly": "torch.set_anomaly_enabled(True)",
     "seed": "torch.manual_seed(3)",
     "precision": "torch.set_float32_matmul_precision('medium')",
-    "function mode": "from torch.overrides import TorchFunctionMode\nclass M(TorchFunctionMode):\n    def __torch_function__(self, f, t, a=(), k=None): return f(*a, **(k or {}))\nM().__enter__()",
-    "dispatch mode": "from torch.utils._python_dispatch import TorchDispatchMode\nclass M(TorchDispatchMode):\n    def __torch_dispatch__(self, f, t, a=(), k=None): return f(*a, **(k or {}))\nM().__enter__()",
+    "function mode": "torch.overrides.BaseTorchFunctionMode().__enter__()",
+    "dispatch mode": "torch.utils._python_dispatch.BaseTorchDispatchMode().__enter__()",
     "module hooks": "torch.nn.modules.module.register_module_forward_hook(lambda *a: None)",
     "print options": "torch.set_printoptions(precision=1)",
     "flush denormal": "torch.set_flush_denormal(True)",
@@ -113,10 +111,6 @@ SNIPPETS = {
     "sdpa": "torch.backends.cuda.enable_flash_sdp(False)",
     "saved tensor hooks": "torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x).__enter__()",
     "sharing": "torch.multiprocessing.set_sharing_strategy('file_system')",
-    "validation": "torch.distributions.Distribution.set_default_validate_args(False)",
-    "swap parameters": "torch.__future__.set_swap_module_params_on_conversion(True)",
-    "compiler off": "torch._dynamo.config.disable = True",
-    "patched operator": "torch.Tensor.relu = None",
     # The interpreter.
     "warnings": "import warnings\nwarnings.simplefilter('error')",
     "logging": "import logging\nlogging.disable()\nlogging.basicConfig(level=1)",
@@ -130,20 +124,16 @@ SNIPPETS = {
     "locale": "import locale\nlocale.setlocale(locale.LC_ALL, 'C.UTF-8')",
     "decimal": "import decimal\ndecimal.getcontext().prec = 3",
     "random": "import random\nrandom.seed(3)",
-    "environment": "os.environ['PN_CONFLICT'] = '1'\ndel os.environ['PATH']",
-    "putenv": "os.putenv('PN_CONFLICT', '1')",
+    "environment": "os.environ['PN_CONFLICT'] = '1'\nos.environ.pop('PATH', None)",
     "path": "sys.path.insert(0, '/pn')",
     "path replaced": "sys.path = ['/pn']",
     "path emptied": "sys.path.clear()",
     "finders": "sys.meta_path.clear()",
     "path hooks": "sys.path_hooks.clear()\nsys.path_importer_cache.clear()",
-    "del json": "del sys.modules['json']",
-    "del own file": "del sys.modules[__name__]",
+    "del json": "sys.modules.pop('json', None)",
+    "del own file": "sys.modules.pop(__name__, None)",
     "print replaced": "import builtins\nbuiltins.print = lambda *a, **k: None",
     "open replaced": "import builtins\nbuiltins.open = None",
-    "len replaced": "import builtins\nbuiltins.len = lambda x: 3",
-    "json.dumps replaced": "__import__('json').dumps = None",
-    "os.getpid replaced": "os.getpid = lambda: 1",
     "atexit": "import atexit\natexit.register(os._exit, 7)",
     "excepthook": "sys.excepthook = None",
     "hooks": "sys.unraisablehook = threading.excepthook = sys.displayhook = None",
@@ -162,12 +152,41 @@ SNIPPETS = {
     "socket timeout": "import socket\nsocket.setdefaulttimeout(3)",
 }  # fmt: skip
 
+TRACES = sys.version_info < (3, 12)
+# What takes Python's trace function, and so is in the way only where that is the clock.
+TRACERS = ("sys.settrace", "sys.settrace of none", "a tracer")
+
+# Where it is refused, with the beginning of the sentence; everywhere else it is measured right.
+REFUSED = {}
+# What is the agent's to say, who knows no line.
+WITHOUT_A_LINE = ()
+# What the other file sees all the same.
+STAYS: dict[str, dict[str, Any]] = {}
+
 HEAD = """
 import faulthandler, gc, multiprocessing, os, resource, signal, sys, threading
 import torch
 from profile_neuron import profile_neuron
 """
-PROBE = HEAD + """
+# Where the snippet stands, with how far it is indented.
+PLACES = {"function": "    ", "import": "", "inputs": "    "}
+MODEL = (
+    HEAD
+    + """
+{import}
+def f_inputs():
+{inputs}
+    return torch.ones(3, device="cpu", dtype=torch.float32)
+@profile_neuron(warmup=1, repeats=1)
+def f(x):
+{function}
+    y = x + 1
+    return {product}
+"""
+)
+PROBE = (
+    HEAD
+    + """
 import asyncio, atexit, builtins, decimal, json, locale, logging, random, tempfile, time, tracemalloc, warnings
 from torch.nn.modules import module
 def state():
@@ -185,8 +204,7 @@ def state():
         "denormal": (torch.tensor([1e-39]) * 1).item() != 0,
         "saved": torch.tensor(2.0, requires_grad=True).exp().grad_fn._raw_saved_result is not None and torch._C._autograd._saved_tensors_hooks_is_enabled(),
         "hooked": str(torch._C._autograd._top_saved_tensors_default_hooks(True)),
-        "sharing": torch.multiprocessing.get_sharing_strategy(), "validation": torch.distributions.Distribution._validate_args,
-        "swap": torch.__future__.get_swap_module_params_on_conversion(), "relu": torch.ones(1).relu().item(),
+        "sharing": torch.multiprocessing.get_sharing_strategy(),
         "random": torch.rand(2).shape[0] + len([random.random()]),
         "profile": str((sys.getprofile(), threading.getprofile())), "trace": getattr(threading.gettrace(), "__qualname__", ""),
         "folder": os.getcwd(), "stdin": (sys.stdin.read(), os.read(0, 1).decode()),
@@ -218,3 +236,72 @@ def f():
     x = torch.ones(2)
     return x * 2
 """
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file with a snippet in one place, and how its run has to end."""
+
+    path: Path
+    snippet: str
+    place: str
+
+    def write(self, product: str = "y * 2", with_snippet: bool = True) -> None:
+        """Write the file; what the function gives differs by the product."""
+        put = {place: textwrap.indent("pass", indent) for place, indent in PLACES.items()}
+        if with_snippet:
+            put[self.place] = textwrap.indent(self.snippet, PLACES[self.place])
+        self.path.write_text(MODEL.format(product=product, **put))
+
+    def check(self, run: Run, refusal: str | None) -> None:
+        """One operator on each of the two lines, or the sentence and a line of the snippet."""
+        lines = self.path.read_text().split("\n")
+        if refusal is None:
+            assert run.state == "fresh", (run.reason, run.frames)
+            at = {lines[line - 1].strip(): operators for line, operators in run.operators().items()}
+            assert at["y = x + 1"] == {"aten::add": 1.0}
+            assert at[next(text for text in at if text.startswith("return"))] == (
+                {"aten::mul": 1.0} if "y * 2" in "".join(at) else {"aten::sub": 1.0}
+            )
+            return
+        assert run.state == "failed"
+        assert (run.reason or "").startswith(refusal), run.reason
+        if refusal not in WITHOUT_A_LINE:
+            assert lines[run.frames[-1][1] - 1].strip() in [line.strip() for line in self.snippet.split("\n")]
+
+
+def state(run: Run) -> dict[str, Any]:
+    """What the other file sees of its process."""
+    assert run.state == "fresh", (run.reason, run.frames)
+    assert {"aten::mul": 1.0} in run.operators().values()
+    found: dict[str, Any] = json.loads(next(line for line in run.output if line.startswith("{")))
+    return found
+
+
+@pytest.fixture(scope="module")
+def clean(profiler: Profiler, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """An unrelated file, and what it sees before anything got in its way."""
+    path = tmp_path_factory.mktemp("clean") / "clean.py"
+    path.write_text(PROBE)
+    return path, state(profiler.run(path))
+
+
+@pytest.mark.parametrize("kind", SNIPPETS)
+def test_what_gets_in_the_way_is_measured_right_or_refused_and_then_gone(
+    kind: str, profiler: Profiler, tmp_path: Path, clean: tuple[Path, dict[str, Any]]
+) -> None:
+    if not TRACES and kind in TRACERS:
+        pytest.skip("sys.monitoring is not disturbed by tracing")
+    for place in PLACES:
+        model = Model(tmp_path / "model.py", SNIPPETS[kind], place)
+        refusal = REFUSED.get(kind, {}).get(place)
+        model.write()
+        model.check(profiler.run(model.path), refusal)
+        model.check(profiler.run(model.path), refusal)
+        # Of an import the snippet stays, of a function it is what is edited away.
+        stays = place == "import"
+        model.write("y - 2", with_snippet=stays)
+        model.check(profiler.run(model.path), refusal if stays else None)
+    path, before = clean
+    assert {**state(profiler.run(path)), **STAYS.get(kind, {})} == {**before, **STAYS.get(kind, {})}

@@ -48,7 +48,7 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
         lambda mask: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
     ),
     (lambda: os.getpriority(os.PRIO_PROCESS, 0), lambda value: _set_priority(value)),
-    (lambda: os.umask(os.umask(0o77)), os.umask),
+    (lambda: _umask(), os.umask),
     (lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
     (lambda: decimal.getcontext().copy(), lambda context: decimal.setcontext(context.copy())),
     (socket.getdefaulttimeout, socket.setdefaulttimeout),
@@ -245,6 +245,13 @@ def _is_put(put: Callable[[Any], object], value: Any) -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def _umask() -> int:
+    # It can only be read by setting it.
+    value = os.umask(0o77)
+    os.umask(value)
+    return value
 
 
 def _set_priority(value: int) -> None:
