@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from profile_neuron.errors import AgentLostError
+from tests.conftest import Profiler
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import Profiler, Run
+    from tests.conftest import Run
 
 pytestmark = pytest.mark.torch
 
@@ -58,7 +61,6 @@ SNIPPETS = {
     "DataLoader": "assert len(list(torch.utils.data.DataLoader(range(4), num_workers=1))) == 4",
     "setsid": "os.setsid()",
     "setpgid": "os.setpgid(0, os.getppid())",
-    "end of the parent": "os.kill(os.getppid(), signal.SIGTERM)",
     "no end with the agent": "import ctypes\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)",
     "nice": "os.nice(1)",
     "umask": "os.umask(0o777)",
@@ -157,9 +159,35 @@ TRACES = sys.version_info < (3, 12)
 TRACERS = ("sys.settrace", "sys.settrace of none", "a tracer")
 
 # Where it is refused, with the beginning of the sentence; everywhere else it is measured right.
-REFUSED = {}
-# What is the agent's to say, who knows no line.
-WITHOUT_A_LINE = ()
+PROFILER = "conflict: torch.profiler was started"
+TRACER = "conflict: sys.settrace was called"
+CLOSED = "OSError: [Errno 9] Bad file descriptor"
+NO_GROUP = "PermissionError: [Errno 1] Operation not permitted"
+REFUSED = {
+    "torch.profiler": {"function": PROFILER},
+    "torch.profiler kept": {"function": PROFILER},
+    "torch.autograd.profiler": {"function": PROFILER},
+    "sys.settrace": {"function": TRACER},
+    "sys.settrace of none": {"function": TRACER},
+    "a tracer": {"function": TRACER},
+    # The second call finds it closed.
+    "close 0": {"function": CLOSED},
+    "close 1": {"function": CLOSED},
+    "close 2": {"function": CLOSED},
+    "closerange of all": dict.fromkeys(("function", "import", "inputs"), "crashed: "),
+    "setsid": dict.fromkeys(("function", "import", "inputs"), NO_GROUP),
+    "setpgid": dict.fromkeys(("function", "import", "inputs"), NO_GROUP),
+    "input": dict.fromkeys(("function", "import", "inputs"), "EOFError"),
+    "alarm that raises": dict.fromkeys(("function", "import", "inputs"), "TimeoutError: late"),
+    "exit": dict.fromkeys(("function", "import", "inputs"), "SystemExit: 3"),
+}
+# Said by the agent, which knows no line.
+WITHOUT_A_LINE = ("crashed: ",)
+# What ends the worker, which is tried in one place only.
+RETIRES = {
+    "closerange of all", "few descriptors for good", "little memory", "nice", "inference mode", "function mode",
+    "dispatch mode", "module hooks", "saved tensor hooks", "autocast", "autocast for devices",
+}  # fmt: skip
 # What the other file sees all the same.
 STAYS: dict[str, dict[str, Any]] = {}
 
@@ -293,7 +321,7 @@ def test_what_gets_in_the_way_is_measured_right_or_refused_and_then_gone(
 ) -> None:
     if not TRACES and kind in TRACERS:
         pytest.skip("sys.monitoring is not disturbed by tracing")
-    for place in PLACES:
+    for place in ("import",) if kind in RETIRES else PLACES:
         model = Model(tmp_path / "model.py", SNIPPETS[kind], place)
         refusal = REFUSED.get(kind, {}).get(place)
         model.write()
@@ -304,4 +332,17 @@ def test_what_gets_in_the_way_is_measured_right_or_refused_and_then_gone(
         model.write("y - 2", with_snippet=stays)
         model.check(profiler.run(model.path), refusal if stays else None)
     path, before = clean
-    assert {**state(profiler.run(path)), **STAYS.get(kind, {})} == {**before, **STAYS.get(kind, {})}
+    after = state(profiler.run(path))
+    assert {key: value for key, value in after.items() if before[key] != value} == STAYS.get(kind, {})
+
+
+def test_code_that_ends_its_parent_ends_the_agent_alone(tmp_path: Path, clean: tuple[Path, dict[str, Any]]) -> None:
+    model = Model(tmp_path / "model.py", "os.kill(os.getppid(), signal.SIGTERM)\nsignal.pause()", "function")
+    model.write()
+    profiler = Profiler()
+    with pytest.raises(AgentLostError):
+        profiler.run(model.path)
+    profiler.close()
+    again = Profiler()
+    assert again.run(clean[0]).state == "fresh"
+    again.close()

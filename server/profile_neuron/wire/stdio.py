@@ -1,11 +1,10 @@
 """Takes the wire away from user code: descriptors 0 and 1 become harmless, the wire gets its own.
 
-This module is imported before anything else in an agent or worker, so it needs only what Python has.
+This module is imported before anything else in an agent or worker, so it needs only os and sys.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 
@@ -17,17 +16,14 @@ if TYPE_CHECKING:
 # Precedes the first frame, so that what a shell or sitecustomize printed earlier does no harm.
 MAGIC = b"\nprofile-neuron wire 1\n"
 
-_HIGHEST_DESCRIPTOR = 4096
-_ROOM_AT_THE_TOP = 16
-
 
 def take_over() -> tuple[FileIO, FileIO]:
     """The wire's reader and writer; afterwards stdin is empty and stdout goes to stderr.
 
     The new descriptors are not inherited by child processes.
     """
-    reader = os.fdopen(high_copy(0), "rb", buffering=0)
-    writer = os.fdopen(high_copy(1), "wb", buffering=0)
+    reader = os.fdopen(os.dup(0), "rb", buffering=0)
+    writer = os.fdopen(os.dup(1), "wb", buffering=0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -36,16 +32,6 @@ def take_over() -> tuple[FileIO, FileIO]:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     return reader, writer
-
-
-def high_copy(descriptor: int) -> int:
-    """A copy with a high number, not inherited by child processes.
-
-    User code that closes the descriptors it does not know of begins with the low ones, and often ends at a low limit.
-    """
-    limit = os.sysconf("SC_OPEN_MAX")
-    least = (min(limit, _HIGHEST_DESCRIPTOR) if limit > 0 else _HIGHEST_DESCRIPTOR) - _ROOM_AT_THE_TOP
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(3, least))
 
 
 def end_of_output(run_id: str) -> str:

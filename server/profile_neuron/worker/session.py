@@ -30,6 +30,7 @@ from profile_neuron.wire.messages import (
 )
 from profile_neuron.wire.stdio import MAGIC, end_of_output, write_all
 from profile_neuron.worker import runner, torch_host
+from profile_neuron.worker.descriptors import moved_up
 from profile_neuron.worker.failures import RunStopped, describe, raised_in
 from profile_neuron.worker.line_clock import default_clock
 from profile_neuron.worker.loader import Loader
@@ -49,6 +50,7 @@ _PR_SET_PDEATHSIG = 1
 def serve(reader: BinaryIO, writer: BinaryIO) -> None:
     """Answer requests until the agent closes the wire."""
     _end_with_the_agent()
+    reader, writer = moved_up(reader, "rb"), moved_up(writer, "wb")
     session = _Session(writer)
     writer.write(MAGIC)
     session.send(Hello(PROTOCOL_VERSION, "worker", __version__, platform.python_version()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from profile_neuron.core import run_folder
 from profile_neuron.core.fault_stack import main_thread_line
 from profile_neuron.wire.stack_signal import stack_signal
-from profile_neuron.wire.stdio import high_copy
+from profile_neuron.worker.descriptors import high_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

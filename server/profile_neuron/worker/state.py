@@ -24,8 +24,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from profile_neuron.wire.stdio import high_copy
 from profile_neuron.worker import torch_host
+from profile_neuron.worker.descriptors import high_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
