@@ -162,6 +162,7 @@ TRACERS = ("sys.settrace", "sys.settrace of none", "a tracer")
 PROFILER = "conflict: torch.profiler was started"
 TRACER = "conflict: sys.settrace was called"
 CLOSED = "OSError: [Errno 9] Bad file descriptor"
+LOST = "crashed: the worker ended with exit code 1"
 NO_GROUP = "PermissionError: [Errno 1] Operation not permitted"
 REFUSED = {
     "torch.profiler": {"function": PROFILER},
@@ -174,7 +175,8 @@ REFUSED = {
     "close 0": {"function": CLOSED},
     "close 1": {"function": CLOSED},
     "close 2": {"function": CLOSED},
-    "closerange of all": dict.fromkeys(("function", "import", "inputs"), "crashed: "),
+    "closerange of all": dict.fromkeys(("function", "import", "inputs"), LOST),
+    "alarm that fires": {"import": "crashed: the worker ended with signal 14 (SIGALRM) during importing the file, at "},
     "setsid": dict.fromkeys(("function", "import", "inputs"), NO_GROUP),
     "setpgid": dict.fromkeys(("function", "import", "inputs"), NO_GROUP),
     "input": dict.fromkeys(("function", "import", "inputs"), "EOFError"),
@@ -182,10 +184,10 @@ REFUSED = {
     "exit": dict.fromkeys(("function", "import", "inputs"), "SystemExit: 3"),
 }
 # Said by the agent, which knows no line.
-WITHOUT_A_LINE = ("crashed: ",)
+WITHOUT_A_LINE = (LOST,)
 # What ends the worker, which is tried in one place only.
 RETIRES = {
-    "closerange of all", "few descriptors for good", "little memory", "nice", "inference mode", "function mode",
+    "closerange of all", "alarm that fires", "few descriptors for good", "little memory", "nice", "inference mode", "function mode",
     "dispatch mode", "module hooks", "saved tensor hooks", "autocast", "autocast for devices",
 }  # fmt: skip
 # What the other file sees all the same.

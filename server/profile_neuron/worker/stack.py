@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ from profile_neuron.worker.descriptors import high_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# What ends the process where user code starts a timer, or limits its time, without a handler.
+_TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU)
 
 
 class StackFile:
@@ -46,6 +50,8 @@ class StackFile:
             number = stack_signal()
             if number is not None:
                 faulthandler.register(number, self._descriptor, all_threads=True)
+            for ending in _TIMER_SIGNALS:
+                faulthandler.register(ending, self._descriptor, all_threads=True, chain=True)
         except (OSError, ValueError, RuntimeError):
             # The run is worth more than the line that it may end at.
             pass
@@ -61,6 +67,8 @@ class StackFile:
         number = stack_signal()
         if number is not None:
             faulthandler.unregister(number)
+        for ending in _TIMER_SIGNALS:
+            faulthandler.unregister(ending)
         if self._is_ours():
             os.close(self._descriptor)  # type: ignore[arg-type]
         self._descriptor = None
