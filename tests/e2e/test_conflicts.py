@@ -141,8 +141,8 @@ SNIPPETS = {
     "hooks": "sys.unraisablehook = threading.excepthook = sys.displayhook = None",
     "exit": "sys.exit(3)",
     "exit in a thread": "T = threading.Thread(target=sys.exit)\nT.start()\nT.join()",
-    "daemon thread": "threading.Thread(target=threading.Event().wait, daemon=True).start()",
-    "thread": "threading.Thread(target=threading.Event().wait).start()",
+    "daemon thread": "threading.Thread(target=threading.Event().wait, daemon=True, name='left').start()",
+    "thread": "threading.Thread(target=threading.Event().wait, name='left').start()",
     "event loop policy": "import asyncio\nasyncio.set_event_loop_policy(None)\nasyncio.set_event_loop(asyncio.new_event_loop())",
     "running loop": "import asyncio\nasyncio._set_running_loop(asyncio.new_event_loop())",
     "dont_write_bytecode": "sys.dont_write_bytecode = False",
@@ -190,9 +190,6 @@ RETIRES = {
     "closerange of all", "alarm that fires", "few descriptors for good", "little memory", "nice", "inference mode", "function mode",
     "dispatch mode", "module hooks", "saved tensor hooks", "autocast", "autocast for devices",
 }  # fmt: skip
-# What the other file sees all the same.
-STAYS: dict[str, dict[str, Any]] = {}
-
 HEAD = """
 import faulthandler, gc, multiprocessing, os, resource, signal, sys, threading
 import torch
@@ -217,7 +214,7 @@ def f(x):
 PROBE = (
     HEAD
     + """
-import asyncio, atexit, builtins, decimal, json, locale, logging, random, tempfile, time, tracemalloc, warnings
+import asyncio, builtins, decimal, json, locale, logging, random, tempfile, time, tracemalloc, warnings
 from torch.nn.modules import module
 def state():
     handlers = {number.name: str(signal.getsignal(number)) for number in signal.valid_signals() if hasattr(number, "name")}
@@ -249,9 +246,9 @@ def state():
         "locale": locale.setlocale(locale.LC_ALL), "decimal": decimal.getcontext().prec, "logging": (logging.root.manager.disable, logging.root.level, len(logging.root.handlers)),
         "warnings": str(warnings.filters), "gc": (gc.isenabled(), gc.get_threshold(), len(gc.callbacks), gc.get_debug()),
         "finders": len(sys.meta_path), "path hooks": len(sys.path_hooks), "builtins": [type(f).__name__ for f in (builtins.open, builtins.print, builtins.len, os.getpid)],
-        "json": sys.modules.get("json") is json, "atexit": atexit._ncallbacks(),
+        "json": sys.modules.get("json") is json,
         "excepthook": [str(getattr(f, "__name__", f)) for f in (sys.excepthook, sys.unraisablehook, threading.excepthook, sys.displayhook)],
-        "alive": sorted(t.name for t in threading.enumerate()), "loop": str(asyncio._get_running_loop()),
+        "alive": sorted(t.name for t in threading.enumerate() if t.name != 'left'), "loop": str(asyncio._get_running_loop()),
         "bytecode": sys.dont_write_bytecode, "digits": getattr(sys, "get_int_max_str_digits", int)(), "zone": time.tzname,
         "tempdir": tempfile.gettempdir(), "tracemalloc": tracemalloc.is_tracing(), "timeout": __import__("socket").getdefaulttimeout(),
     }
@@ -335,7 +332,7 @@ def test_what_gets_in_the_way_is_measured_right_or_refused_and_then_gone(
         model.check(profiler.run(model.path), refusal if stays else None)
     path, before = clean
     after = state(profiler.run(path))
-    assert {key: value for key, value in after.items() if before[key] != value} == STAYS.get(kind, {})
+    assert {key: value for key, value in after.items() if before[key] != value} == {}
 
 
 def test_code_that_ends_its_parent_ends_the_agent_alone(tmp_path: Path, clean: tuple[Path, dict[str, Any]]) -> None:
