@@ -151,7 +151,7 @@ def run_corpus(clock: type[LineClock]) -> Comparison:
         for path, spec in plan.functions():
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    runner.run(plan.request(path, spec, folder), loader, "none", lambda phase, done, total: None)
+                    runner.run(plan.request(path, spec, folder), loader, "none", lambda phase, done, total: None, bool)
                     comparison.add(report(Path(folder)))
                 except RunStopped as error:
                     comparison.fail(path, spec, error.failure.reason)

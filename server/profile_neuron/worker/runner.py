@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     Report = Callable[[Phase, int, int], None]
 
 
-def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None:
+def run(request: RunRequest, loader: Loader, torch: str, report: Report, put_back: Callable[[], object]) -> None:
     """Profile one function and leave its capture in the request's run folder.
 
-    report gets the phase, and the calls made and to be made in it. Raises RunStopped where there is nothing
-    to capture.
+    report gets the phase, and the calls made and to be made in it; put_back undoes what user code set in the process,
+    which is not to apply to our own reading and writing. Raises RunStopped where there is nothing to capture.
     """
     project = project_files(request)
     report("import", 0, 0)
@@ -54,9 +54,11 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report) -> None
     try:
         loaded = _load(request, source, loader, project)
         prepared = _prepare(request, loaded, project, report)
-        _Capture(request, loader, loaded, project, torch, prepared).take(report)
+        _Capture(request, loader, loaded, project, torch, prepared).take(report, put_back)
     finally:
         loader.reach.stop()
+        # Code that drives a loop of its own may have left it there.
+        asyncio._set_running_loop(None)
 
 
 def _load(request: RunRequest, source: bytes, loader: Loader, project: ProjectFiles) -> Loaded:
@@ -186,7 +188,7 @@ class _Capture:
         self._failure: Failure | None = None
         self._warnings = list(prepared.warnings)
 
-    def take(self, report: Report) -> None:
+    def take(self, report: Report, put_back: Callable[[], object]) -> None:
         """Make all calls and write the run folder."""
         inputs = self._prepared.inputs
         # A thread that the function starts in a warm-up call and keeps is one that it started.
@@ -211,6 +213,7 @@ class _Capture:
                 self._profile(clock, inputs, report)
             finally:
                 clock.stop()
+        put_back()
         if clock.broken:
             self._warnings.append("the function used a profiler of its own; lines after that point may be missing")
         for device in torch_host.devices()[1:]:

@@ -30,6 +30,7 @@ from profile_neuron.wire.messages import (
 )
 from profile_neuron.wire.stdio import MAGIC, end_of_output, write_all
 from profile_neuron.worker import runner, torch_host
+from profile_neuron.worker.descriptors import moved_up
 from profile_neuron.worker.failures import RunStopped, describe, raised_in
 from profile_neuron.worker.line_clock import default_clock
 from profile_neuron.worker.loader import Loader
@@ -49,6 +50,7 @@ _PR_SET_PDEATHSIG = 1
 def serve(reader: BinaryIO, writer: BinaryIO) -> None:
     """Answer requests until the agent closes the wire."""
     _end_with_the_agent()
+    reader, writer = moved_up(reader, "rb"), moved_up(writer, "wb")
     session = _Session(writer)
     writer.write(MAGIC)
     session.send(Hello(PROTOCOL_VERSION, "worker", __version__, platform.python_version()))
@@ -108,7 +110,6 @@ class _Session:
             reason = f"the worker failed ({describe(error)}); the traceback is in its output, profile again"
             answer = RunFailed(request.run_id, "failed", Failure(reason), retire=True)
         self._leave_if_forked()
-        flush_output()
         if not self._put_back():
             answer = replace(answer, retire=True)
         os.write(2, f"{end_of_output(request.run_id)}\n".encode())
@@ -124,7 +125,7 @@ class _Session:
             self._state = ProcessState()
         os.chdir(request.cwd)
         with self._stack.kept_in(request.run_folder):
-            runner.run(request, self._loader, self._torch, report)
+            runner.run(request, self._loader, self._torch, report, self._put_back)
 
     def _executed(self) -> set[tuple[str, str]]:
         return {(path, hashlib.sha256(source).hexdigest()) for path, source in self._loader.executed.items()}
@@ -140,11 +141,14 @@ class _Session:
 
     def _put_back(self) -> bool:
         """Undo what user code changed in the process; False where the process has to be replaced instead."""
+        # Before its streams are gone.
+        flush_output()
         if self._state is None:
             return True
+        _end_with_the_agent()
+        is_done = self._state.apply()
         self._streams.restore()
-        self._state.apply()
-        return not torch_host.left_open()
+        return is_done and not torch_host.left_open()
 
     def _leave_if_forked(self) -> None:
         """End a child that user code forked and let return into our code."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
 import os
-import resource
+import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING
 from profile_neuron.core import run_folder
 from profile_neuron.core.fault_stack import main_thread_line
 from profile_neuron.wire.stack_signal import stack_signal
+from profile_neuron.worker.descriptors import high_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# User code that closes the descriptors it does not know of begins with the low ones, and often ends at a low limit.
-_HIGHEST_DESCRIPTOR = 4096
+# What ends the process where user code starts a timer, or limits its time, without a handler.
+_TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU)
 
 
 class StackFile:
@@ -50,6 +50,8 @@ class StackFile:
             number = stack_signal()
             if number is not None:
                 faulthandler.register(number, self._descriptor, all_threads=True)
+            for ending in _TIMER_SIGNALS:
+                faulthandler.register(ending, self._descriptor, all_threads=True, chain=True)
         except (OSError, ValueError, RuntimeError):
             # The run is worth more than the line that it may end at.
             pass
@@ -65,6 +67,8 @@ class StackFile:
         number = stack_signal()
         if number is not None:
             faulthandler.unregister(number)
+        for ending in _TIMER_SIGNALS:
+            faulthandler.unregister(ending)
         if self._is_ours():
             os.close(self._descriptor)  # type: ignore[arg-type]
         self._descriptor = None
@@ -89,9 +93,7 @@ class StackFile:
 
 def _open_high(path: Path) -> int:
     low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    least = min(limit, _HIGHEST_DESCRIPTOR) if limit > 0 else _HIGHEST_DESCRIPTOR
     try:
-        return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, max(3, least - 16))
+        return high_copy(low)
     finally:
         os.close(low)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import sys
 import zlib
 from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
@@ -173,12 +174,30 @@ def gradient_mode(grad: bool) -> AbstractContextManager[Any]:
     return mode
 
 
+# Which kernels torch may use: the names in torch._C of what reads a switch, and of what sets it.
+_SWITCHES = (
+    ("_get_mkldnn_enabled", "_set_mkldnn_enabled"),
+    ("_get_mkldnn_deterministic", "_set_mkldnn_deterministic"),
+    ("_get_cudnn_enabled", "_set_cudnn_enabled"),
+    ("_get_cudnn_benchmark", "_set_cudnn_benchmark"),
+    ("_get_cudnn_deterministic", "_set_cudnn_deterministic"),
+    ("_get_flash_sdp_enabled", "_set_sdp_use_flash"),
+    ("_get_math_sdp_enabled", "_set_sdp_use_math"),
+    ("_get_mem_efficient_sdp_enabled", "_set_sdp_use_mem_efficient"),
+    ("_get_overrideable_sdp_enabled", "_set_sdp_use_overrideable"),
+)
+_AUTOCAST_DEVICES = ("cpu", "cuda")
+
+
 class TorchState:
     """torch's process-wide settings as they were when this was made."""
 
     def __init__(self) -> None:
         import torch
 
+        # Any, since torch leaves these untyped.
+        sharing: Any = torch.multiprocessing
+        deterministic: Any = torch.utils.deterministic
         self._dtype = torch.get_default_dtype()
         self._device = _device_that_was_set()
         self._is_grad = torch.is_grad_enabled()
@@ -189,11 +208,19 @@ class TorchState:
         )
         self._threads = torch.get_num_threads()
         self._precision = torch.get_float32_matmul_precision()
+        self._fills = deterministic.fill_uninitialized_memory
+        self._print_options = dict(vars(torch._tensor_str.PRINT_OPTS))
+        self._autocast = {kind: torch.get_autocast_dtype(kind) for kind in _AUTOCAST_DEVICES}
+        self._switches = {put: getattr(torch._C, get)() for get, put in _SWITCHES if hasattr(torch._C, get)}
+        self._sharing = sharing.get_sharing_strategy()
+        self._flushes = _flushes_denormal()
 
     def apply(self) -> None:
         """Make the settings these ones."""
         import torch
 
+        sharing: Any = torch.multiprocessing
+        deterministic: Any = torch.utils.deterministic
         torch.set_default_dtype(self._dtype)
         torch.set_default_device(self._device)
         torch.set_grad_enabled(self._is_grad)
@@ -202,6 +229,14 @@ class TorchState:
         torch.set_float32_matmul_precision(self._precision)
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
+        deterministic.fill_uninitialized_memory = self._fills
+        vars(torch._tensor_str.PRINT_OPTS).update(self._print_options)
+        for kind, dtype in self._autocast.items():
+            torch.set_autocast_dtype(kind, dtype)
+        for put, is_on in self._switches.items():
+            getattr(torch._C, put)(is_on)
+        sharing.set_sharing_strategy(self._sharing)
+        torch.set_flush_denormal(self._flushes)
 
 
 def left_open() -> bool:
@@ -211,7 +246,22 @@ def left_open() -> bool:
     """
     import torch
 
-    return torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu") or _modes_left()
+    is_autocast = any(torch.is_autocast_enabled(kind) for kind in _AUTOCAST_DEVICES)
+    return torch.is_inference_mode_enabled() or is_autocast or _saves_through_hooks() or _modes_left()
+
+
+def _saves_through_hooks() -> bool:
+    """Whether hooks for saved tensors were entered and not left, by torch's private stack of them."""
+    import torch
+
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return top is not None and top(True) is not None
+
+
+def _flushes_denormal() -> bool:
+    """Whether this thread takes the smallest numbers for zero, which torch can set and does not tell."""
+    smallest = sys.float_info.min
+    return smallest / 2 == 0.0
 
 
 def _modes_left() -> bool:
@@ -262,8 +312,6 @@ def what_is_compiled(target: object) -> object | None:
 
 def forget_compiled_code() -> None:
     """Drop what torch.compile kept of the last run's code, where it was used at all."""
-    import sys
-
     if "torch._dynamo" in sys.modules:
         import torch
 
@@ -272,8 +320,6 @@ def forget_compiled_code() -> None:
 
 def has_compiled() -> bool:
     """Whether torch.compile took up code since forget_compiled_code: what it inlines is not entered."""
-    import sys
-
     frames: Any = sys.modules.get("torch._dynamo.convert_frame")
     # Unknown where this torch has no such record.
     return frames is not None and bool(getattr(getattr(frames, "input_codes", None), "seen", True))
