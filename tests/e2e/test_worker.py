@@ -754,10 +754,19 @@ def test_a_forked_child_that_crashes_is_not_taken_for_the_worker(
 
 
 def test_a_wire_that_user_code_closed_is_named_with_the_line(profiler: Profiler, model: Callable[..., Path]) -> None:
-    path = model("import os, time\n@profile_neuron\ndef f():\n    os.closerange(3, 64)\n    time.sleep(600)\n")
+    path = model(
+        """
+        import os, stat, time
+        def is_pipe(number): return os.path.exists(f"/proc/self/fd/{number}") and stat.S_ISFIFO(os.fstat(number).st_mode)
+        @profile_neuron
+        def f():
+            [os.close(number) for number in range(3, 4096) if is_pipe(number)]
+            time.sleep(600)
+        """
+    )
     run = profiler.run(path)
     assert (run.reason or "").startswith(
-        "crashed: the wire to the worker was closed during the warm-up calls, at model.py:7 (f); close only"
+        "crashed: the wire to the worker was closed during the warm-up calls, at model.py:8 (f); close only"
     )
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BUILTINS = vars(builtins)
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-# What else user code sets in the process: how it is read and how it is put back.
+# What user code sets in the process: how it is read and how it is put back.
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
     (sys.getrecursionlimit, sys.setrecursionlimit),
     (sys.getswitchinterval, sys.setswitchinterval),
@@ -51,6 +51,7 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
     (lambda: _umask(), os.umask),
     (lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
     (lambda: decimal.getcontext().copy(), lambda context: decimal.setcontext(context.copy())),
+    (tracemalloc.is_tracing, lambda is_on: (tracemalloc.start if is_on else tracemalloc.stop)()),
     (socket.getdefaulttimeout, socket.setdefaulttimeout),
     (
         lambda: multiprocessing.get_start_method(allow_none=True),
@@ -129,7 +130,6 @@ class InterpreterState:
         self._limits = {number: resource.getrlimit(number) for number in _LIMITS}
         self._handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
         self._modules = _standard_modules()
-        self._is_allocation_traced = tracemalloc.is_tracing()
         self._folder: str | None = None
         # It may have been removed.
         with contextlib.suppress(OSError):
@@ -154,8 +154,6 @@ class InterpreterState:
             os.environ.clear()
             os.environ.update(self._environment)
             time.tzset()
-        if not self._is_allocation_traced:
-            tracemalloc.stop()
         self._apply_handlers()
         if self._folder is not None:
             with contextlib.suppress(OSError):
