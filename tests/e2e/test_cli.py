@@ -489,7 +489,7 @@ def test_the_memory_of_a_run_can_be_limited(tmp_path: Path, command: Callable[..
     assert "failed: out of memory: the run used more than 800.0 MB (run.memoryLimit), at model.py:" in finished.out
     finished = command("run", path, "--memory-limit", "800")
     assert finished.code == 2
-    assert "argument --memory-limit: 800 is not a size of at least 1MB such as 8GB" in finished.err
+    assert "argument --memory-limit: 800 is not a size of at least 100MB such as 8GB" in finished.err
 
 
 def test_a_run_that_waits_for_a_core_says_for_whom(tmp_path: Path, command: Callable[..., Finished]) -> None:
