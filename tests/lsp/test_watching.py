@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -273,3 +275,60 @@ def test_what_could_not_be_run_because_its_file_was_gone_is_run_when_it_is_back(
     path.write_text(SOURCE)
     until_hints(client, path, NEW)
     assert lenses(client, path) == FRESH
+
+
+def carry_out(event: dict[str, str], folder: Path, text: str) -> None:
+    """One step of an editor that saves in its own way; what it writes to the model is the text."""
+    path = folder / event.get("path", "")
+    match event["action"]:
+        case "create" | "modify" | "close_write":
+            path.write_text(text)
+        case "rename":
+            (folder / event["src"]).rename(folder / event["dst"])
+        case "delete":
+            path.unlink()
+        case "attrib":
+            os.utime(path)
+
+
+def test_W03_each_save_by_renaming_is_one_run_of_its_text(
+    client: Client, profiled: Document, path: Path, root: Path, fake: FakeAgents
+) -> None:
+    steps = [json.loads(line) for line in (case("W03") / "events.jsonl").read_text().splitlines()]
+    # Each of them ends when the model is there with another content.
+    saves = [steps[:2], steps[2:5], steps[5:]]
+    assert len(saves) == expected("W03")["changesSeen"]["model.py"]
+    for number, events in enumerate(saves, 3):
+        text = SOURCE.replace("y * 2", f"y * {number}")
+        for event in events:
+            carry_out(event, root, text)
+        take_over(profiled, text)
+        until(client, lambda: len(fake.runs), lambda count, number=number: count == number - 1)
+        until_hints(client, path, NEW)
+    settle(client, root)
+    assert len(fake.runs) == 1 + len(saves)
+    assert fake.runs[-1]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_W04_several_events_of_one_save_are_one_run_and_a_touch_is_none(
+    client: Client, path: Path, root: Path, fake: FakeAgents
+) -> None:
+    wanted = expected("W04")
+    steps = [json.loads(line) for line in (case("W04") / "events.jsonl").read_text().splitlines()]
+    path.write_text(SOURCE)
+    document = client.open(path)
+    text = SOURCE.replace("y * 2", "y * 3")
+    document.replace_all(text)
+    for event in steps:
+        match event["action"]:
+            case "didSave":
+                client.notify("textDocument/didSave", {"textDocument": {"uri": document.uri}})
+            case "wait":
+                until_hints(client, path, NEW)
+                settle(client, root)
+                assert len(fake.runs) == wanted["runs"]
+            case _:
+                carry_out(event, root, text)
+    for _ in range(2):
+        settle(client, root)
+    assert len(fake.runs) == wanted["runs"] + wanted["runsAfterTouch"]
