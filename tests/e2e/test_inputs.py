@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from profile_neuron.wire.messages import RunDone
+from profile_neuron.wire.messages import Limits, RunDone, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,3 +162,26 @@ def test_an_instance_that_cannot_be_built_is_an_error_at_the_line_of_its_factory
     assert (run.state, run.output) == ("failed", ())
     assert (run.reason or "").startswith(reason)
     assert run.frames[-1] == frame
+
+
+def test_inputs_that_take_too_long_are_shown_at_the_line_that_they_are_in(
+    model: Callable[..., Path], profiler: Profiler
+) -> None:
+    path = model(
+        """
+        import time
+
+        def f_inputs():
+            time.sleep(600)
+
+        @profile_neuron
+        def f(x):
+            return x
+        """
+    )
+    run = profiler.run(path, limits=Limits(60.0, 1.0))
+    assert isinstance(run.end, RunFailed)
+    assert run.end.failure.reason.startswith(
+        "timeout: building the inputs took longer than 1 s, at model.py:6 (f_inputs)"
+    )
+    assert [(frame.path, frame.line) for frame in run.end.failure.frames] == [(str(path), 6)]
