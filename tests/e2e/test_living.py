@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from profile_neuron.wire.messages import RunDone
 from tests.conftest import Profiler, case
 
 if TYPE_CHECKING:
@@ -359,6 +360,36 @@ def test_a_replaced_compiled_function_is_compiled_anew(model: Callable[..., Path
     names = {item.name for item in second.costs.operators}
     assert "aten::exp" in names
     assert "aten::add" not in names
+
+
+def test_of_compiled_code_what_it_inlines_counts_as_reached_and_nothing_else(
+    model: Callable[..., Path], write: Callable[..., Path], profiler: Profiler
+) -> None:
+    helper = write("helper.py", "def used(x):\n    return x * 2\n\n\ndef unused(x):\n    return x * 3\n")
+    path = model(
+        """
+        from helper import unused, used
+        def inlined(x): return used(x) + 1
+        def other(x): return unused(x) + 1
+        @profile_neuron(warmup=1, repeats=1, inputs=lambda: torch.ones(2))
+        @torch.compile(backend="eager")
+        def f(x): return inlined(x)
+        """
+    )
+    text = path.read_text().split("\n")
+    lines = {
+        part: next(number for number, line in enumerate(text, 1) if part in line)
+        for part in ("def inlined", "def other")
+    }
+    # In a module that was just executed, and in one that lives on.
+    for is_kept in (False, True):
+        run = profiler.run(path)
+        assert (loading(run) == KEPT) == is_kept
+        assert isinstance(run.end, RunDone)
+        (module,) = run.end.costs.modules
+        assert (module.path, module.reached) == (str(helper), (1,))
+        assert lines["def inlined"] in run.end.costs.reached
+        assert lines["def other"] not in run.end.costs.reached
 
 
 def test_a_file_that_can_be_executed_once_is_not_tried_in_vain(model: Callable[..., Path], profiler: Profiler) -> None:

@@ -187,6 +187,13 @@ def wait_pids(client: Client, name: str, after: int = 0) -> list[int]:
     return found
 
 
+def wait_marked(pids: list[int], root: Path) -> None:
+    """See processes, and more, among those of a root; one that has just been started shows no environment yet."""
+    deadline = time.monotonic() + LEFT_S
+    while not set(pids) < set(processes(root)):
+        assert time.monotonic() < deadline
+
+
 def wait_token(client: Client, after: int = 0) -> str:
     """The token of the progress that the server has begun to show."""
     token = client.wait_for("window/workDoneProgress/create", after=after)["token"]
@@ -315,7 +322,7 @@ class TestRmsNorm:
                 count = sum(item["calls"] for item in line["operators"])
                 assert hints(client, profiled.uri)[line["line"]].endswith(f" · {count} op{'s' * (count != 1)}")
                 if line["line"] != printed[name]["line"]:
-                    head, found, _ = hover_text(client, profiled.uri, line["line"]).split("\n\n")
+                    head, found, *_ = hover_text(client, profiled.uri, line["line"]).split("\n\n")
                     assert f" of {name} · " in head
                     assert found.split(", ") == operators
 
@@ -324,11 +331,14 @@ class TestRmsNorm:
     ) -> None:
         for name, title in zip(FUNCTIONS, lenses(client, profiled.uri)[::2], strict=True):
             text = hover_text(client, profiled.uri, printed[name]["line"])
-            state, total, *_, provenance = text.split("\n\n")
+            state, given, total, compared, *_, provenance, loading = text.split("\n\n")
             assert re.match(r"fresh · \d\d:\d\d:\d\d · cpu", state)
             assert "inputs: inputs= of the decorator" in state
+            assert given == "called with x: bfloat16[4, 512], weight: bfloat16[512]"
             assert total == f"**{title}** per call"
+            assert compared == "no earlier result of other code"
             assert provenance == printed[name]["provenance"]
+            assert loading == ("first run in this worker" if name == FUNCTIONS[0] else "nothing was executed again")
             assert len(text.split("\n")) < 25
         for line in statement_lines(RMS_NORM, "naive"):
             time_text = main_number(hints(client, profiled.uri)[line])
@@ -511,31 +521,30 @@ class TestOutput:
 
 
 class TestHelpers:
-    def test_a_helper_that_is_saved_marks_its_caller_whose_save_runs_it(
+    def test_a_helper_that_is_saved_marks_its_caller_and_runs_it_again(
         self, client: Client, opened: Callable[[str, str], Document]
     ) -> None:
         helper = opened("helper.py", "def helped(x):\n    return x * 2\n")
         document = opened("model.py", HELPED)
         document.save()
-        (title, _) = until_fresh(client, document.uri)
+        until_fresh(client, document.uri)
         line = line_of(document.text, "helped(x)")
         fresh = hints(client, document.uri)
         assert fresh[line].endswith(" · 1 op")
         helper.replace("x * 2", "x * 2 + 1")
         assert hints(client, document.uri) == fresh, "what is not saved does not count"
         count = len(runs(client))
+        mark = client.mark()
         helper.save()
-        seen = until_lens(client, document.uri, f"{title} (")
-        assert seen[0].startswith(f"{title} (helper.py changed, ")
-        assert seen[1:] == ["Profile again"]
-        assert hints(client, document.uri) == {number: f"~{main_number(label)}" for number, label in fresh.items()}
-        assert "helper.py changed" in hover_text(client, document.uri, line)
-        settle(client, document.path.parent)
-        assert len(runs(client)) == count, "saving a helper runs nothing of other files"
-        document.save()
+        marked = {number: f"~{main_number(label)}" for number, label in fresh.items()}
+        until(client, lambda: hints(client, document.uri), lambda seen: seen == marked)
+        client.wait_for("window/logMessage", lambda params: params["message"].startswith("f: cpu"), mark, COLD_S)
         until_fresh(client, document.uri)
         assert len(runs(client)) == count + 1
-        assert hints(client, document.uri)[line].endswith(" · 2 ops")
+        assert hints(client, document.uri)[line].split(" ▲")[0].endswith(" · 2 ops")
+        assert "executed afresh: helper.py changed" in hover_text(
+            client, document.uri, line_of(document.text, "def f(")
+        )
 
 
 class TestEnding:
@@ -591,7 +600,7 @@ class TestEnding:
             after = played.marks[-2]
             wait_token(played.client, after)
             own[:] = wait_pids(played.client, "f", after)
-            assert set(own) < set(processes(root))
+            wait_marked(own, root)
             waited_s.append(time.monotonic())
 
         def each(message: Message, played: Played) -> None:
@@ -672,7 +681,7 @@ class TestEnding:
         client, root = second, second.roots[0]
         client.open(root / "slow.py", dedented(SLOW)).save()
         own = wait_pids(client, "slow")
-        assert set(own) < set(processes(root))
+        wait_marked(own, root)
         client.close_input()
         assert client.wait_exit(timeout_s=10.0) == 1
         assert left(root, LEFT_S) == []
@@ -689,7 +698,7 @@ class TestEnding:
         mark = client.mark()
         client.open(root / "slow.py", dedented(SLOW)).save()
         own = wait_pids(client, "slow", mark)
-        assert set(own) < set(processes(root))
+        wait_marked(own, root)
         client.process.kill()
         assert left(root, LEFT_S) == []
         assert client.wait_exit() == -9

@@ -57,10 +57,11 @@ class LivingModule:
     def __init__(self, execution: Execution, reach: Reach, streams: Streams) -> None:
         self.module = execution.module
         self.marks = execution.marks
-        # Code objects that the import entered, and whether they are all.
-        self.entered: tuple[CodeType, ...] = reach.entered
         self.has_compiled = torch_host.has_compiled()
-        self.is_reach_complete = reach.look() and not self.has_compiled
+        traced = torch_host.traced_code()
+        # Code objects that the import entered, or had compiled, and whether they are all.
+        self.entered: tuple[CodeType, ...] = (*reach.entered, *(traced or ()))
+        self.is_reach_complete = reach.look() and traced is not None
         self._execution = execution
         self._path = execution.request.path
         self._source = execution.sources[self._path]

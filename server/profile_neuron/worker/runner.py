@@ -265,9 +265,9 @@ class _Capture:
 
     def _executed(self, clock: LineClock) -> tuple[ExecutedFile, ...]:
         reach, earlier = self._loader.reach, self._loaded.entered
-        entered = None
-        if earlier is not None and reach.complete and not torch_host.has_compiled():
-            entered = [*earlier, *reach.entered, *clock.entered()]
+        entered, traced = None, torch_host.traced_code()
+        if earlier is not None and reach.complete and traced is not None:
+            entered = [*earlier, *reach.entered, *clock.entered(), *traced]
         return executed_files(self._loader.executed, entered)
 
     def _record(self, clock: LineClock) -> RunRecord:

@@ -163,6 +163,7 @@ def _import_torch() -> str:
     try:
         version = torch_host.torch_version()
         torch_host.warm_profiler()
+        torch_host.note_traced_code()
         # torch leaves 300 000 objects that never go away; the collections between runs need not visit them.
         gc.collect()
         gc.freeze()

@@ -19,6 +19,7 @@ from profile_neuron.worker.failures import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
     from profile_neuron.worker.line_clock import Range
 
@@ -310,12 +311,44 @@ def what_is_compiled(target: object) -> object | None:
     return vars(target).get("_torchdynamo_orig_callable") if type(target) is FunctionType else None
 
 
+# Code objects that torch.compile took up, a list for each compilation since forget_compiled_code.
+_traced: list[list[CodeType]] = []
+
+
+def note_traced_code() -> None:
+    """Have torch.compile tell which code it takes up, inlined functions included; by its private record of that."""
+    from torch import _guards
+
+    kind: Any = getattr(_guards, "TracingContext", None)
+    if kind is None:
+        return
+    make = kind.__init__
+
+    def noted(self: Any, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        traced = getattr(self, "traced_code", None)
+        if isinstance(traced, list):
+            _traced.append(traced)
+
+    kind.__init__ = noted
+
+
 def forget_compiled_code() -> None:
     """Drop what torch.compile kept of the last run's code, where it was used at all."""
+    _traced.clear()
     if "torch._dynamo" in sys.modules:
         import torch
 
         torch._dynamo.reset()
+
+
+def traced_code() -> tuple[CodeType, ...] | None:
+    """The code that torch.compile took up since forget_compiled_code; None where this torch does not tell."""
+    if not has_compiled():
+        return ()
+    found = tuple(code for codes in _traced for code in codes)
+    # Whatever it compiled it took up.
+    return found or None
 
 
 def has_compiled() -> bool:
