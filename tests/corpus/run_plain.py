@@ -104,6 +104,10 @@ class PlainHost:
         return False
 
     @staticmethod
+    def traced_code() -> tuple[()]:
+        return ()
+
+    @staticmethod
     def left_open() -> bool:
         return False
 
