@@ -18,6 +18,7 @@ from profile_neuron.core.render import row_delta
 from profile_neuron.daemon.disk import Problem
 from profile_neuron.daemon.files import OpenFile, Outcome
 from profile_neuron.daemon.scheduler import FunctionId
+from profile_neuron.daemon.wanted import needs_run
 from tests.unit.constructed import IMPORT, MADE_WITH, MS, PATH, even_change, result
 
 if TYPE_CHECKING:
@@ -526,3 +527,26 @@ class TestComparison:
         editor.edit("x + 9", "x +")
         editor.views()
         assert editor.file.todays_result(F) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "circumstances", "expected"),
+    [
+        pytest.param("ModuleNotFoundError: No module named 'x'", "", True, id="a package that may have come since"),
+        pytest.param("ModuleNotFoundError: No module named 'x'", MADE_WITH, False, id="one that has not come"),
+        pytest.param("RuntimeError: no", "", False, id="another failure"),
+    ],
+)
+def test_a_failure_at_a_line_is_run_again_only_where_something_may_have_changed(
+    reason: str, circumstances: str, expected: bool
+) -> None:
+    editor = Editor(TEXT)
+    editor.file.analyse(MODULES)
+    editor.file.circumstances = MADE_WITH
+    found = editor.file.outline
+    assert found is not None
+    function = found.function("f", 0)
+    assert function is not None
+    failed = replace(outcome("failed", TEXT, F, 5), circumstances=circumstances)
+    editor.file.outcomes[F] = replace(failed, failure=replace(failed.failure, reason=reason))
+    assert needs_run(editor.file, function, found) == expected

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from profile_neuron.daemon.scheduler import FunctionId
 
 
+_MISSING = ("ModuleNotFoundError", "ImportError")
+
+
 @dataclass(slots=True)
 class Cause:
     """Why a file is looked at; several reasons may come together before it is."""
@@ -42,6 +45,9 @@ def needs_run(file: OpenFile, function: FunctionOutline, found: Outline) -> bool
         outcome.state == "noInputs"
         or (outcome.state == "failed" and bool(outcome.failure.frames or outcome.failure.is_compiler))
     )
+    if outcome is not None and not outcome.circumstances and outcome.failure.reason.startswith(_MISSING):
+        # What is installed was not known then, so that nothing else would tell that the package has come.
+        is_final = False
     if outcome is not None and is_final and file.stands(outcome, function, found):
         return False
     return not file.is_fresh(function, found)
