@@ -12,6 +12,15 @@ State = Literal["fresh", "failed", "cancelled", "noInputs", "busy"]
 
 DeviceKind = Literal["cpu", "neuron"]
 
+# Whose clock the times of lines are of: operators on the host, or executions on the device.
+Measure = Literal["host", "device"]
+
+# Which way a copy goes between host and device.
+Direction = Literal["to device", "from device", "unknown"]
+
+# What an operator does that keeps the device waiting.
+RemarkKind = Literal["cpu-fallback", "host-sync", "transfer"]
+
 # What an eager operator and a compiled call have in common is that both are dispatched as one thing.
 COMPILED_REGION = "Torch-Compiled Region"
 
@@ -79,6 +88,60 @@ class Event:
     end_ns: int
     # Rises with the start within a thread; orders events whose stamps are equal.
     order: int
+    # By which events of the device name an operator; None where the source gives none.
+    external_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvent:
+    """What one event of the device says, on a clock of its own: an execution or a part of one, or a copy."""
+
+    name: str
+    role: Literal["kernel", "copy", "driver"]
+    start_ns: int
+    duration_ns: int
+    # External id of the operator that it is linked to; None without a link, as with the next two.
+    external_id: int | None
+    # Equal for what belongs to one dispatch.
+    correlation: int | None
+    # The runtime's number of the execution.
+    sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """An operator as the runtime knows it: the framework's sequence number on one of its threads."""
+
+    # Numbers of torch's own, or native thread ids.
+    thread: int
+    sequence_nr: int
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution on the device, or one copy, with what asked for it; with nothing where that is not known."""
+
+    name: str
+    # None for what is no copy.
+    direction: Direction | None
+    device_ns: int
+    # External ids.
+    operators: tuple[int, ...]
+    submissions: tuple[Submission, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTrace:
+    """What ran on the device, as one source tells it."""
+
+    executions: tuple[Execution, ...]
+    # The host's events that the executions name, as the same source tells them.
+    events: tuple[Event, ...]
+    # For the provenance of the numbers.
+    source: str
+    # Times are of driver events, which may wait for the ones before.
+    may_include_queueing: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
