@@ -28,9 +28,9 @@ MAY_IMPORT = {
     "errors": set(),
     "core": set(),
     "capture": {"core"},
-    "report": {"core", "capture", "wire"},
+    "report": {"core", "capture", "wire", "pyarrow"},
     "wire": {"core", "msgpack"},
-    "worker": {"core", "wire", "decorator", "torch"},
+    "worker": {"core", "wire", "decorator", "torch", "torch_neuronx"},
     "agent": {"core", "wire", "folders"},
     "daemon": {"core", "wire", "folders", "msgpack", "watchdog"},
     "terminal": {"core", "rich"},
@@ -43,7 +43,7 @@ MAY_IMPORT = {
 }
 # What a row must not import of the standard library, with the file that may all the same.
 NOT_STANDARD = {"report": ({"asyncio"}, ""), "wire": ({"asyncio", "socket"}, ""), "worker": ({"asyncio"}, "runner.py")}
-TORCH_FILES = {"worker/tensors.py", "worker/torch_host.py"}
+TORCH_FILES = {"worker/neuron.py", "worker/tensors.py", "worker/torch_host.py"}
 IMPURE = {
     "asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil", "signal",
     "socket", "subprocess", "sys", "tempfile", "threading", "time",

@@ -1,7 +1,6 @@
 """torch on the host: profiler windows, the operator table, gradient mode, and ranges for the line clock.
 
-The only file that imports torch, each time inside the function that needs it: a worker without
-torch must still be able to say so.
+torch is imported inside of the functions that need it: a worker without torch must still be able to say so.
 """
 
 from __future__ import annotations
