@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from profile_neuron.core.model import OperatorCalls, RowCost, ShownRow
 from profile_neuron.core.statements import by_line, rows
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from profile_neuron.core.model import FunctionCosts, Result
     from profile_neuron.core.outline import FunctionOutline
     from profile_neuron.core.statements import Row
+
+_Number = TypeVar("_Number", int, float)
 
 _HEADER = -1
 # Of two texts that differ by more than this the middle is not compared line by line.
@@ -28,11 +30,15 @@ def row_costs(costs: FunctionCosts, function: FunctionOutline) -> tuple[RowCost,
     found = function.statements
     row_of = {index: row for row in rows(found) for index in row}
     owner = by_line(found)
-    header = (_HEADER, 0)
-    by_row: dict[tuple[int, int], list[RowCost]] = {}
+    # By start and stop of the row, and for what several rows share by those of the others.
+    by_row: dict[tuple[Any, ...], list[RowCost]] = {}
+
+    def row_at(line: int) -> tuple[int, int]:
+        index = owner.get(line - function.offset)
+        return (_HEADER, 0) if index is None else (row_of[index].start, row_of[index].stop)
+
     for line in costs.lines:
-        index = owner.get(line.line - function.offset)
-        start, stop = header if index is None else (row_of[index].start, row_of[index].stop)
+        start, stop = row_at(line.line)
         by_row.setdefault((start, stop), []).append(
             RowCost(
                 start,
@@ -43,9 +49,23 @@ def row_costs(costs: FunctionCosts, function: FunctionOutline) -> tuple[RowCost,
                 line.operators,
                 line.fastest_ns,
                 line.fastest_spread_ns,
+                line.host_ns,
+                line.executions,
+                line.remarks,
             )
         )
-    return tuple(_sum(start, stop, parts) for (start, stop), parts in sorted(by_row.items()))
+    for group in costs.shared:
+        (start, stop), *also = sorted({row_at(line) for line in group.lines})
+        by_row.setdefault((start, stop, *also), []).append(
+            RowCost(start, stop, 0, group.ns, None, (), executions=group.executions, also=tuple(also))
+        )
+    return tuple(_sum(parts) for _, parts in sorted(by_row.items()))
+
+
+def statements_of(cost: RowCost) -> Iterator[int]:
+    """Positions of all statements that a figure is of; -1 for the line of def."""
+    for start, stop in ((cost.start, cost.stop), *cost.also):
+        yield from range(start, stop)
 
 
 def anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
@@ -74,7 +94,7 @@ def _anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
     # Lines of which a part is another now, or of whose figure a part is gone.
     spoiled = {row.line for row in rows(found) if not set(place.values()).issuperset(row)}
     for cost in result.rows:
-        indices = [place.get(index) for index in range(cost.start, cost.stop)]
+        indices = [place.get(index) for index in statements_of(cost)]
         there = [row_of[index] for index in indices if index is not None]
         lines = {def_line if row is None else row.line for row in there}
         if None in indices:
@@ -93,7 +113,7 @@ def _anchor(result: Result, function: FunctionOutline) -> tuple[ShownRow, ...]:
 def _shown(groups: Iterable[tuple[set[int], list[RowCost]]], spoiled: set[int]) -> Iterator[ShownRow]:
     for lines, costs in groups:
         if lines.isdisjoint(spoiled):
-            total = _sum(costs[0].start, costs[-1].stop, costs)
+            total = _sum(costs)
             shared = tuple(sorted(lines)) if len(lines) > 1 else ()
             yield from (ShownRow(line, total, shared) for line in lines)
 
@@ -121,28 +141,30 @@ def match(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
     return pairs
 
 
-def sum_of_known(values: Iterable[int | None]) -> int | None:
+def sum_of_known(values: Iterable[_Number | None]) -> _Number | None:
     """The sum of values; None where one of them is not known."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
-def _sum(start: int, stop: int, parts: Sequence[RowCost]) -> RowCost:
+def _sum(parts: Sequence[RowCost]) -> RowCost:
+    """The costs of rows that follow each other together, or several costs of one row."""
     if len(parts) == 1:
         return parts[0]
     return RowCost(
-        start,
-        stop,
+        min(part.start for part in parts),
+        max(part.stop for part in parts),
         sum(part.self_ns for part in parts),
         sum(part.total_ns for part in parts),
         None,
         _operators(operator for part in parts for operator in part.operators),
         sum_of_known(part.fastest_ns for part in parts),
         sum_of_known(part.fastest_spread_ns for part in parts),
+        sum_of_known(part.host_ns for part in parts if not part.also),
+        sum_of_known(part.executions for part in parts),
+        tuple(remark for part in parts for remark in part.remarks),
+        tuple(dict.fromkeys(row for part in parts for row in part.also)),
     )
 
 

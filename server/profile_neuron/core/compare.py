@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from profile_neuron.core.anchor import match, sum_of_known
+from profile_neuron.core.anchor import match, statements_of, sum_of_known
 from profile_neuron.core.model import NO_OPERATORS, Change, Comparison, RemovedRow, RowChange
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ def incomparable(result: Result, baseline: Result) -> str:
         return f"measured on another kind of device, {baseline.device_kind}"
     if result.device_name != baseline.device_name:
         return f"measured on another device, {baseline.device_name}"
+    if result.costs.measure != baseline.costs.measure:
+        return f"{baseline.costs.measure} time was measured then"
+    if result.costs.is_lower_bound or baseline.costs.is_lower_bound:
+        return "events of the device are missing in one of the results"
     if result.toolchain.torch != baseline.toolchain.torch:
         return f"measured with torch {baseline.toolchain.torch}"
     if result.toolchain.packages != baseline.toolchain.packages:
@@ -149,7 +153,7 @@ def compare(
     drift = _drift(result, earlier, places)
 
     def change_of(row: ShownRow) -> RowChange | None:
-        now = _statements(row.cost.start, row.cost.stop)
+        now = tuple(statements_of(row.cost))
         then = [places.before(index) for index in now]
         before = [index for index in then if index is not None]
         if len(before) < len(then):
@@ -247,7 +251,7 @@ def _edited(result: Result, baseline: Result, kept: Mapping[int, int]) -> Iterat
 def _removed(baseline: Result, places: _Places) -> Iterator[RemovedRow]:
     there = {*places.kept.values(), *places.edited.values()}
     for row in baseline.rows:
-        indices = _statements(row.start, row.stop)
+        indices = tuple(statements_of(row))
         if there.isdisjoint(indices):
             texts = dict.fromkeys(baseline.texts[index] for index in indices if index < len(baseline.texts))
             yield RemovedRow(" ".join(texts), row.total_ns)
@@ -267,13 +271,16 @@ class _Figures:
 
     def __init__(self, result: Result) -> None:
         self.result = result
-        self._row_of = {index: row for row in result.rows for index in _statements(row.start, row.stop)}
+        self._rows_of: dict[int, list[RowCost]] = {}
+        for row in result.rows:
+            for index in statements_of(row):
+                self._rows_of.setdefault(index, []).append(row)
 
     def of(self, indices: Collection[int]) -> _Figure | None:
         """The time of some statements; None where others share in their figure."""
-        rows = {row.start: row for index in indices if (row := self._row_of.get(index)) is not None}
+        rows = {id(row): row for index in indices for row in self._rows_of.get(index, ())}
         wanted = set(indices)
-        if any(not wanted.issuperset(_statements(row.start, row.stop)) for row in rows.values()):
+        if any(not wanted.issuperset(statements_of(row)) for row in rows.values()):
             return None
         return _of_rows(rows.values())
 
@@ -305,8 +312,8 @@ def _drift(result: Result, earlier: _Figures, places: _Places) -> float:
         end -= 1
     weighted = []
     for row in result.rows:
-        indices = _statements(row.start, row.stop)
-        if row.start >= 0 and row.stop <= end and row.self_ns == row.total_ns:
+        indices = tuple(statements_of(row))
+        if row.start >= 0 and row.stop <= end and row.self_ns == row.total_ns and not row.also:
             before_ns = earlier.fastest_ns([places.kept[index] for index in indices])
             if before_ns is not None and before_ns >= LEAST_NS and row.fastest_ns is not None:
                 weighted.append(((row.fastest_ns - before_ns) / before_ns, before_ns))
@@ -335,8 +342,3 @@ def _difference(totals: Iterable[int | None]) -> float:
     """By which part the largest of several times of the same code is more than the smallest."""
     known = [total for total in totals if total]
     return max(known) / min(known) - 1 if known else 0.0
-
-
-def _statements(start: int, stop: int) -> range:
-    """Positions of the statements of a row; -1 for the line of def."""
-    return range(start, stop)

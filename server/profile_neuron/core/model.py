@@ -210,6 +210,19 @@ class RunLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceMark:
+    """From a sequence number of the framework on, until the next mark of its thread, a stack of lines ran."""
+
+    # Native thread id.
+    thread: int
+    sequence_nr: int
+    # None outside of the profiled calls.
+    call: int | None
+    # Positions in LineLog.lines, outermost first.
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LineLog:
     """What the numbers in our range names mean."""
 
@@ -264,6 +277,20 @@ class Toolchain:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceCapture:
+    """What the worker knows of a capture on a NeuronCore beside the trace."""
+
+    # What torch-neuronx has for profiling: beta, april or none, as in worker/neuron.py.
+    api: str
+    # runtime, or device as well.
+    mode: str
+    # Names of operators that ran on the CPU instead, as torch-neuronx tells them; they may have a namespace or not.
+    fallback_operators: tuple[str, ...] = ()
+    # What is not as it should be, one sentence each without its period.
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """What the worker notes beside the trace: which function ran, how, and how it ended."""
 
@@ -295,6 +322,23 @@ class RunRecord:
     loading: str = ""
     # Shapes, types and devices of the inputs, for the reader and to tell two runs apart.
     signature: str = ""
+    # None where nothing but the CPU was measured.
+    device: DeviceCapture | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentNotes:
+    """What the agent knows of a run that the worker cannot."""
+
+    # About the environment of the worker, one sentence each without its period.
+    remarks: tuple[str, ...] = ()
+    # As the runtime printed.
+    dropped_events: int = 0
+    # Names of operators that ran on the CPU instead, as torch-neuronx printed.
+    fallback_operators: tuple[str, ...] = ()
+
+
+NO_NOTES = AgentNotes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +350,21 @@ class OperatorCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorRemark:
+    """An operator that keeps the device waiting, as an average over the profiled calls."""
+
+    kind: RemarkKind
+    operator: str
+    calls: float
+    # From the start of the operator to its end on the host.
+    host_ns: int
+    # Which ways it copies.
+    directions: tuple[Direction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LineCost:
-    """Time of one line, as an average over the profiled calls."""
+    """Time of one line, as an average over the profiled calls, of what FunctionCosts.measure says."""
 
     line: int
     # The part with no deeper project frame, and all of it.
@@ -320,14 +377,20 @@ class LineCost:
     # took time here.
     fastest_ns: int | None = None
     fastest_spread_ns: int | None = None
+    # Beside device time: that of its operators on the host, and how often the device was started for it alone.
+    host_ns: int | None = None
+    executions: float | None = None
+    remarks: tuple[OperatorRemark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SharedGroup:
-    """Time that belongs to several lines together and is counted once."""
+    """Time that belongs to several lines together, or to some and code elsewhere, and is counted once."""
 
     lines: tuple[int, ...]
     ns: int
+    # How often the device was started for it, as an average over the profiled calls.
+    executions: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +432,13 @@ class FunctionCosts:
     # As in LineCost.
     fastest_ns: int | None = None
     fastest_spread_ns: int | None = None
+    # Whose time the lines, the groups and the rest are of.
+    measure: Measure = "host"
+    # Something that was measured is missing, so that device times are at least what they say.
+    is_lower_bound: bool = False
+    # Device times may include what an execution waited for the ones before.
+    may_include_queueing: bool = False
+    executions: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +480,12 @@ class RowCost:
     # known.
     fastest_ns: int | None = None
     fastest_spread_ns: int | None = None
+    # As in LineCost.
+    host_ns: int | None = None
+    executions: float | None = None
+    remarks: tuple[OperatorRemark, ...] = ()
+    # Start and stop of further rows that the time is of together.
+    also: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

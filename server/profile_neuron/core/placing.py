@@ -12,7 +12,7 @@ from profile_neuron.core.model import COMPILED_REGION
 from profile_neuron.core.run_folder import CALL_RANGE, LINE_RANGE, OUR_RANGES, range_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from profile_neuron.core.model import Event
 
@@ -20,6 +20,16 @@ _BACKWARD = "autograd::engine::evaluate_function"
 _ATEN = "aten::"
 # What torch.compile does around a region on the way into it.
 _COMPILE_ENTRY = ("TorchDynamo Cache Lookup", COMPILED_REGION)
+
+
+class Outermost(NamedTuple):
+    """The operator that a line dispatches, whatever that one dispatches in turn."""
+
+    name: str
+    # Tells it from all others of the trace.
+    thread: int
+    order: int
+    duration_ns: int
 
 
 class Operator(NamedTuple):
@@ -39,6 +49,8 @@ class Operator(NamedTuple):
     other_thread: bool
     # Counted as a call of its own in the operator table.
     counted: bool
+    # The listed one that it is, or is inside of; None in neither.
+    outermost: Outermost | None
 
 
 @dataclass(slots=True)
@@ -49,12 +61,22 @@ class Seen:
     lines: set[int] = field(default_factory=set)
     # Operators left out, since they are of threads that ran before the first call.
     foreign_operators: int = 0
+    # Of the operators that are named by their External id, and of ranges that are: what is started while no operator
+    # is on stands on the line itself.
+    by_id: dict[int, Operator] = field(default_factory=dict)
 
 
 def place_operators(
-    events: Iterable[Event], calls: Calls, earlier_threads: Iterable[int], seen: Seen
+    events: Iterable[Event],
+    calls: Calls,
+    earlier_threads: Iterable[int],
+    seen: Seen,
+    named: Container[int] = (),
 ) -> Iterator[Operator]:
-    """Operators inside of profiled calls, with self times and lines; notes in seen what is not an operator."""
+    """Operators inside of profiled calls, with self times and lines; notes in seen what is not an operator.
+
+    named: External ids that something refers to.
+    """
     earlier = frozenset(earlier_threads)
     threads: dict[int, list[Event]] = defaultdict(list)
     # Sorted as a whole, so that the order in which a source lists them shows nowhere in the result. Of two
@@ -66,24 +88,38 @@ def place_operators(
             call = calls.at(node.event.start_ns)
             if call is None:
                 continue
+            other_thread, identity = thread not in calls.threads, node.event.external_id
             if node.kind.is_ours:
-                if node.kind.line is not None and not node.compiled and not node.backward:
-                    seen.lines.add(node.kind.line)
+                number = node.kind.line
+                if number is not None and not node.compiled and not node.backward:
+                    seen.lines.add(number)
+                if identity is not None and identity in named:
+                    lines = node.lines if number is None or node.compiled else (*node.lines, number)
+                    placed = _operator(node, call, 0, other_thread)._replace(lines=lines, listed=False, counted=False)
+                    seen.by_id[identity] = placed
                 continue
-            if thread not in calls.threads and thread in earlier and not node.lines and not node.backward:
+            if other_thread and thread in earlier and not node.lines and not node.backward:
                 seen.foreign_operators += 1
                 continue
-            yield Operator(
-                name=node.event.name,
-                call=call,
-                self_ns=node.event.end_ns - node.event.start_ns - node.inner_ns,
-                lines=node.lines,
-                listed=node.listed,
-                backward=node.backward,
-                compiled=node.compiled,
-                other_thread=thread not in calls.threads,
-                counted=not node.is_repeated,
-            )
+            operator = _operator(node, call, node.event.end_ns - node.event.start_ns - node.inner_ns, other_thread)
+            if identity is not None and identity in named:
+                seen.by_id[identity] = operator
+            yield operator
+
+
+def _operator(node: _Node, call: int, self_ns: int, other_thread: bool) -> Operator:
+    return Operator(
+        name=node.event.name,
+        call=call,
+        self_ns=self_ns,
+        lines=node.lines,
+        listed=node.listed,
+        backward=node.backward,
+        compiled=node.compiled,
+        other_thread=other_thread,
+        counted=not node.is_repeated,
+        outermost=node.outermost,
+    )
 
 
 @dataclass(slots=True)
@@ -101,6 +137,7 @@ class _Node:
     inner_ns: int = 0
     inner_count: int = 0
     operator: _Node | None = field(default=None, repr=False)
+    outermost: Outermost | None = None
 
     @property
     def is_repeated(self) -> bool:
@@ -132,7 +169,7 @@ def _node(event: Event, outer: _Node | None) -> _Node:
     if outer is None:
         lines: tuple[int, ...] = ()
         in_aten = backward = compiled = False
-        operator = None
+        operator = outermost = None
     else:
         # What runs inside of a compiled call stays on the line that made the call.
         number = outer.kind.line
@@ -141,10 +178,13 @@ def _node(event: Event, outer: _Node | None) -> _Node:
         backward = outer.backward
         compiled = outer.compiled
         operator = outer.operator if outer.kind.is_ours else outer
+        outermost = outer.outermost
     backward = backward or kind.is_backward
     listed = not backward and not compiled and (kind.is_region or (kind.is_aten and not in_aten))
     compiled = compiled or kind.is_compile_entry
-    return _Node(event, kind, lines, listed, in_aten, backward, compiled, operator=operator)
+    if listed:
+        outermost = Outermost(event.name, event.thread, event.order, event.end_ns - event.start_ns)
+    return _Node(event, kind, lines, listed, in_aten, backward, compiled, operator=operator, outermost=outermost)
 
 
 class _Kind(NamedTuple):
