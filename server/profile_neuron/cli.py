@@ -134,7 +134,10 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     run.add_argument("--ops", action="store_true", help="also print each function's operator table")
     run.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     run.add_argument(
-        "--device", choices=("auto", "cpu"), default="auto", help="what is measured (default: auto; so far the CPU)"
+        "--device",
+        choices=("auto", "cpu", "neuron"),
+        default="auto",
+        help="what is measured (default: auto, a NeuronCore where torch-neuronx has one, else the CPU)",
     )
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
     run.add_argument(
@@ -546,8 +549,7 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         first_line=asked.spec.first_line,
         def_line=asked.spec.def_line,
         repeats=arguments.repeats,
-        # Both choices of --device mean the CPU until another device can be measured.
-        device="cpu",
+        device=arguments.device,
         decorator_modules=tuple(arguments.decorator_module or DEFAULT_MODULES),
         project_roots=(str(root), *arguments.root),
         cwd=str(here if related else root),

@@ -98,7 +98,7 @@ def attribute(
     for remark in work.remarks():
         for key, line in () if remark.place.backward else _places_of(remark.place, functions):
             tallies[key].remark(line, remark)
-    device_measured = tallies[functions.target].device.is_used and record.toolchain.device_kind == "neuron"
+    device_measured = tallies[functions.target].device.is_used and record.device is not None
     repeats = len(calls)
     maker = _Maker(record, trace, functions, repeats, device if device_measured else None, unplaced, notes)
     ran_functions = {key for number in seen.lines for key in functions.of_line(number)}
@@ -117,8 +117,8 @@ def attribute(
     ]
     shown = {item.path for item in results}
     return LineCosts(
-        device_kind=record.toolchain.device_kind,
-        device_name=record.toolchain.device_name,
+        device_kind="cpu" if record.device is None else "neuron",
+        device_name=record.device_name or record.toolchain.device_name,
         toolchain=record.toolchain,
         inputs=record.inputs,
         warmup=record.warmup,
@@ -352,8 +352,9 @@ class _Maker:
 
     def device_remarks(self, found: DeviceTrace | None) -> Iterator[str]:
         """What a reader of device times should know, or why there are none."""
-        if self.record.toolchain.device_kind != "neuron":
+        if self.record.device is None:
             return
+        yield from self.record.device.remarks if self.device is None else ()
         if self.notes.dropped_events:
             yield (
                 f"{self.notes.dropped_events} events of the device were dropped, so times are at least what they say; "
@@ -470,11 +471,10 @@ class _Maker:
 
     def _provenance(self) -> str:
         toolchain = self.record.toolchain
-        what = f"{toolchain.device_kind} time of operators from the {self.trace.source}"
         if self.device is not None:
             what = f"Neuron time of executions from the {self.device.source}"
-        elif toolchain.device_kind == "neuron":
-            what = f"host time of operators from the {self.trace.source}"
+        else:
+            what = f"{'cpu' if self.record.device is None else 'host'} time of operators from the {self.trace.source}"
         return (
             f"{what}, lines by sys.{toolchain.clock}, torch {toolchain.torch}, Python {toolchain.python}, "
             f"inputs: {self.record.inputs}, {self.record.warmup} warm-up and {self.repeats} profiled calls, "

@@ -39,12 +39,26 @@ ROLES: dict[str, Role] = {
 _TO_DEVICE = re.compile(r"h2d|htod|host.?to.?device|copy_?in|tensor_write", re.IGNORECASE)
 _FROM_DEVICE = re.compile(r"d2h|dtoh|device.?to.?host|copy_?out|tensor_read", re.IGNORECASE)
 
+# Names under which the runtime's number of an execution may stand; which of them it is, is not documented.
+SEQUENCE_KEYS = ("nrt_sequence_id", "nrta_seq_id", "nrt_seq_id", "seq_id")
+
 QUEUEING = "times are of driver events and may include queueing"
 
 
 def role(category: object) -> Role | None:
     """What an event of a category is; None for one that says nothing here."""
     return ROLES.get(category.lower()) if isinstance(category, str) else None
+
+
+def sequence_number(facts: Mapping[str, object]) -> int | None:
+    """The runtime's number of an execution, in what is told of an event; None where it is not."""
+    for key in SEQUENCE_KEYS:
+        value = facts.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            return int(value)
+    return None
 
 
 def device_trace(

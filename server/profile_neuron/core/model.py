@@ -324,6 +324,8 @@ class RunRecord:
     signature: str = ""
     # None where nothing but the CPU was measured.
     device: DeviceCapture | None = None
+    # Of what was measured, which is not always what there is; empty for that of the toolchain.
+    device_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

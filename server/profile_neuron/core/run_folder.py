@@ -10,6 +10,12 @@ OPERATORS = "operators.json"
 TRACE = "trace.json"
 # The table of range numbers and the sources as they were executed: model.LineLog as JSON.
 LINES = "lines.json"
+# The line clock's marks by the framework's sequence numbers; only of a run on a NeuronCore.
+SEQUENCES = "sequences.json"
+# The folder for what the Neuron profiler writes: its session folders.
+NEURON = "neuron"
+# What the agent knows of the run: model.AgentNotes as JSON.
+AGENT = "agent.json"
 # What faulthandler writes when the worker crashes or is asked where it is; gone after a run that ended by itself.
 STACK = "stack.txt"
 

@@ -6,17 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from profile_neuron.capture.framework_trace import read_framework_trace
-from profile_neuron.capture.line_log import read_line_log, read_record
+from profile_neuron.capture.line_log import read_line_log, read_notes, read_record
 from profile_neuron.capture.operator_table import read_operator_table
 from profile_neuron.core import run_folder
 from profile_neuron.core.attribution import attribute
+from profile_neuron.core.model import NO_NOTES
 from profile_neuron.errors import CaptureError
+from profile_neuron.report.device_files import device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from profile_neuron.core.model import LineCosts, Trace
+    from profile_neuron.capture.operator_table import OperatorTable
+    from profile_neuron.core.model import AgentNotes, LineCosts, Trace
     from profile_neuron.wire.messages import Phase
 
 
@@ -31,20 +34,31 @@ def report(folder: Path, progress: Callable[[Phase], None] = lambda phase: None)
     try:
         record = read_record(_content(folder, run_folder.RECORD))
         log = read_line_log(_content(folder, run_folder.LINES))
-        trace = _trace(folder)
+        trace, table = _trace(folder)
+        device, marks, problems = device_of(folder, table) if record.device is not None else (None, None, ())
+        notes = _notes(folder)
         progress("attribute")
-        return attribute(record, trace, log)
+        trace = replace(trace, warnings=(*trace.warnings, *problems))
+        return attribute(record, trace, log, device, marks, notes)
     except CaptureError as error:
         raise CaptureError(f"{folder}: {error}") from error
 
 
-def _trace(folder: Path) -> Trace:
+def _trace(folder: Path) -> tuple[Trace, OperatorTable | None]:
     """The operator table, which is steadier than torch's export, else the export with a warning."""
     try:
-        return read_operator_table(_content(folder, run_folder.OPERATORS))
+        table = read_operator_table(_content(folder, run_folder.OPERATORS))
     except CaptureError as error:
         trace = read_framework_trace(_content(folder, run_folder.TRACE))
-        return replace(trace, warnings=(f"{error}; read the exported trace instead", *trace.warnings))
+        return replace(trace, warnings=(f"{error}; read the exported trace instead", *trace.warnings)), None
+    return table.trace, table
+
+
+def _notes(folder: Path) -> AgentNotes:
+    """What the agent wrote about the run; nothing where it is from a version that did not."""
+    if not (folder / run_folder.AGENT).exists():
+        return NO_NOTES
+    return read_notes(_content(folder, run_folder.AGENT))
 
 
 def _content(folder: Path, name: str) -> bytes:

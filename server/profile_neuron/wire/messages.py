@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from profile_neuron.core.model import DeviceKind, Failure, Holder, LineCosts, State
+from profile_neuron.core.model import Failure, Holder, LineCosts, State
 
 PROTOCOL_VERSION = 1
 
@@ -52,7 +52,8 @@ class RunRequest:
     def_line: int
     # Overrides the decorator's option; None leaves it.
     repeats: int | None
-    device: DeviceKind
+    # auto measures a NeuronCore where there is one, else the CPU.
+    device: Literal["auto", "cpu", "neuron"]
     # Where the decorator is exported.
     decorator_modules: tuple[str, ...]
     # Folders whose files count as the project's; the first is the file's own project.
@@ -73,6 +74,8 @@ class RunRequest:
     recorded_inputs: str = ""
     # What to do while other processes hold all NeuronCores.
     when_busy: Literal["wait", "skip"] = "wait"
+    # runtime, or device as well, which reserves about 5 GB of its memory.
+    profile_mode: Literal["runtime", "device"] = "runtime"
     # The file cannot be executed twice in one process, as a run before has shown; only between agent and worker.
     executes_once: bool = False
 

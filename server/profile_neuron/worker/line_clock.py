@@ -31,6 +31,8 @@ class Range(Protocol):
 
 
 RangeOpener = Callable[[str], Range]
+# Gets the profiled call that is on, None for a warm-up one, and the numbers of the open ranges, outermost first.
+Marker = Callable[["int | None", "tuple[int, ...]"], None]
 
 
 class LineClock:
@@ -38,9 +40,12 @@ class LineClock:
 
     name = ""
 
-    def __init__(self, opener: RangeOpener, project: Container[str]) -> None:
+    def __init__(self, opener: RangeOpener, project: Container[str], marker: Marker | None = None) -> None:
+        """marker: told whenever other lines run from now on, on the thread where they do."""
         self._opener = opener
         self._project = project
+        self._marker = marker
+        self._call_number: int | None = None
         self._threads = threading.local()
         self._lock = threading.Lock()
         # Numbers of lines by identity of their code object: code objects of two files can be equal.
@@ -69,6 +74,7 @@ class LineClock:
 
         Without a number it is a warm-up call, whose ranges lie in no call's range and so count nowhere.
         """
+        self._call_number = number
         if number is None:
             return _Call(self, self._opener(WARMUP_RANGE), self._forget_entries)
         return _Call(self, self._opener(f"{CALL_RANGE}{number}"), lambda: None)
@@ -121,6 +127,7 @@ class LineClock:
             opened = free.pop() if free else self._opener(line_range(number))
             opened.__enter__()
             stack.frames[-1] = (number, opened)
+            self._mark(stack)
 
     def leave(self) -> None:
         """The running frame of this thread returns or is suspended."""
@@ -128,6 +135,8 @@ class LineClock:
         if stack.frames:
             self._close(stack)
             stack.frames.pop()
+            if self._in_call:
+                self._mark(stack)
 
     def unwind(self) -> None:
         """The running frame of this thread ends with an exception."""
@@ -155,6 +164,10 @@ class LineClock:
                 self.broken = True
             else:
                 stack.free.setdefault(number, []).append(opened)
+
+    def _mark(self, stack: _Stack) -> None:
+        if self._marker is not None:
+            self._marker(self._call_number, tuple([frame[0] for frame in stack.frames if frame is not None]))
 
     def _number(self, code: CodeType, line: int) -> int:
         with self._lock:
@@ -197,6 +210,8 @@ class _Call:
     def __enter__(self) -> None:
         self._range.__enter__()
         self._clock._in_call = True
+        # What runs before the first line is of none.
+        self._clock._mark(self._clock._stack())
 
     def __exit__(self, *error: object) -> None:
         self._clock._in_call = False
@@ -216,8 +231,8 @@ class SettraceClock(LineClock):
 
     name = "settrace"
 
-    def __init__(self, opener: RangeOpener, project: Container[str]) -> None:
-        super().__init__(opener, project)
+    def __init__(self, opener: RangeOpener, project: Container[str], marker: Marker | None = None) -> None:
+        super().__init__(opener, project, marker)
         self._running = False
         self._before: tuple[Any, Any] = (None, None)
         self._starts: dict[int, int] = {}
@@ -289,8 +304,8 @@ class MonitoringClock(LineClock):
 
     name = "monitoring"
 
-    def __init__(self, opener: RangeOpener, project: Container[str]) -> None:
-        super().__init__(opener, project)
+    def __init__(self, opener: RangeOpener, project: Container[str], marker: Marker | None = None) -> None:
+        super().__init__(opener, project, marker)
         self._tool = -1
         self._local: dict[int, CodeType] = {}
         self._resume_lines: dict[tuple[int, int], int | None] = {}

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import profile_neuron
 from profile_neuron.core import run_folder
-from profile_neuron.core.model import ExecutedFile, Failure, RunRecord, Toolchain
+from profile_neuron.core.model import DeviceCapture, ExecutedFile, Failure, RunRecord, Toolchain
 from profile_neuron.core.project import ProjectFiles
 from profile_neuron.decorator import DEFAULT_REPEATS, DEFAULT_WARMUP
-from profile_neuron.worker import torch_host
+from profile_neuron.worker import neuron, torch_host
 from profile_neuron.worker.failures import RunStopped, failure_of
 from profile_neuron.worker.inputs import Arguments, Inputs, check_arguments, find_inputs, positional_names
 from profile_neuron.worker.line_clock import LineClock, default_clock
@@ -47,6 +47,7 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report, put_bac
     which is not to apply to our own reading and writing. Raises RunStopped where there is nothing to capture.
     """
     project = project_files(request)
+    device = _device(request)
     report("import", 0, 0)
     source = _saved_bytes(request)
     torch_host.forget_compiled_code()
@@ -54,11 +55,22 @@ def run(request: RunRequest, loader: Loader, torch: str, report: Report, put_bac
     try:
         loaded = _load(request, source, loader, project)
         prepared = _prepare(request, loaded, project, report)
-        _Capture(request, loader, loaded, project, torch, prepared).take(report, put_back)
+        _Capture(request, loader, loaded, project, torch, prepared, device).take(report, put_back)
     finally:
         loader.reach.stop()
         # Code that drives a loop of its own may have left it there.
         asyncio._set_running_loop(None)
+
+
+def _device(request: RunRequest) -> neuron.Found | None:
+    """What there is of TorchNeuron; None where nothing but the CPU is to be measured."""
+    if request.device == "cpu":
+        return None
+    found = neuron.find()
+    if request.device == "neuron" and not found.device_count:
+        advice = f"; {found.advice}" if found.advice else ""
+        raise RunStopped("failed", Failure(f"no-device: {found.reason}{advice}; --device cpu measures the CPU"))
+    return found
 
 
 def _load(request: RunRequest, source: bytes, loader: Loader, project: ProjectFiles) -> Loaded:
@@ -172,6 +184,7 @@ class _Capture:
         project: ProjectFiles,
         torch: str,
         prepared: _Prepared,
+        device: neuron.Found | None,
     ) -> None:
         self._request = request
         self._loader = loader
@@ -184,6 +197,12 @@ class _Capture:
         self._repeats = request.repeats or options.repeats or request.usual_repeats or DEFAULT_REPEATS
         given = (options.warmup, request.usual_warmup, DEFAULT_WARMUP)
         self._warmup = next(count for count in given if count is not None)
+        self._found = device
+        # Whether there is a device to be measured, which the function may not use all the same.
+        self._has_device = device is not None and device.device_count > 0
+        if self._has_device and self._warmup < neuron.LEAST_WARMUP:
+            self._warmup = neuron.LEAST_WARMUP
+        self._neuron: neuron.Capture | None = None
         self._pid = os.getpid()
         self._failure: Failure | None = None
         self._warnings = list(prepared.warnings)
@@ -202,9 +221,14 @@ class _Capture:
                 # The profiled calls will show where it comes from; warming up an error is in vain.
                 break
         self._loader.reach.stop()
-        window = torch_host.window()
-        clock = default_clock()(torch_host.range_opener(), self._project)
-        with window:
+        folder = Path(self._request.run_folder)
+        if self._has_device and self._found is not None:
+            self._neuron = neuron.Capture(self._found, self._request.profile_mode, folder, self._request.keep)
+            neuron.forget_fallbacks()
+        window = self._neuron.window if self._neuron is not None else torch_host.window()
+        marker = self._neuron.sequences if self._neuron is not None else None
+        clock = default_clock()(torch_host.range_opener(), self._project, marker)
+        with self._started(window):
             clock.start()
             try:
                 if warmup and self._failure is None:
@@ -216,22 +240,36 @@ class _Capture:
         put_back()
         if clock.broken:
             self._warnings.append("the function used a profiler of its own; lines after that point may be missing")
-        for device in torch_host.devices()[1:]:
-            self._warnings.append(
-                f"this version measures the CPU only; of what ran on {device} it sees the time to start it"
-            )
+        self._warnings += self._device_warnings()
         if not window.all_threads:
             self._warnings.append("this torch records only the calling thread; work in other threads is missing")
         report("read", 0, 0)
-        folder = Path(self._request.run_folder)
         (folder / run_folder.OPERATORS).write_bytes(window.operator_table())
-        if self._request.keep:
+        if self._request.keep and not (self._neuron is not None and self._neuron.has_exported):
             # For other viewers, and the fallback where a later version cannot read the table.
             window.export(str(folder / run_folder.TRACE))
+        if self._neuron is not None:
+            self._neuron.collect()
+            if self._neuron.sequences is not None:
+                write_json(folder / run_folder.SEQUENCES, self._neuron.sequences.plain())
         log, unreadable = line_log(clock, self._request.path, self._loader.executed, earlier_threads)
         self._warnings += unreadable
         write_json(folder / run_folder.LINES, log)
-        write_json(folder / run_folder.RECORD, self._record(clock))
+        write_json(folder / run_folder.RECORD, self._record(clock, window))
+
+    @contextlib.contextmanager
+    def _started(self, window: torch_host.Window) -> Iterator[None]:
+        """The profiler, while it runs; what its start fails with is not the function's fault."""
+        try:
+            window.__enter__()
+        except Exception as error:
+            if self._neuron is None:
+                raise
+            raise RunStopped("failed", neuron.start_failure(error, self._request.profile_mode)) from error
+        try:
+            yield
+        finally:
+            window.__exit__(None, None, None)
 
     def _profile(self, clock: LineClock, inputs: Iterator[Arguments], report: Report) -> None:
         for number in range(self._repeats):
@@ -255,6 +293,9 @@ class _Capture:
         try:
             with torch_host.gradient_mode(self._target.options.grad):
                 use_up(self._target.call(*args, **kwargs), self._target.function)
+            if self._has_device:
+                # What is still waiting when the profiler stops has no time, and an error of it no other place.
+                neuron.synchronize()
         except BaseException as error:  # noqa: BLE001 - user code raises what it likes, SystemExit included
             if self._failure is None:
                 self._failure = failure_of(error, self._project)
@@ -270,8 +311,29 @@ class _Capture:
             entered = [*earlier, *reach.entered, *clock.entered(), *traced]
         return executed_files(self._loader.executed, entered)
 
-    def _record(self, clock: LineClock) -> RunRecord:
+    def _device_warnings(self) -> Iterator[str]:
+        found = self._found
+        if self._has_device:
+            return
+        if found is not None and found.package:
+            yield f"measured on the CPU: {found.reason}"
+        for device in torch_host.devices()[1:]:
+            yield f"the CPU is measured; of what ran on {device} that is the time to start it"
+
+    def _device_capture(self, window: torch_host.Window) -> DeviceCapture | None:
+        """What is known of the capture on a NeuronCore; None where the function did not use one."""
+        if self._neuron is None or self._found is None:
+            return None
+        if neuron.is_used_by(self._prepared.signature, window.device_categories) is False:
+            self._warnings.append("nothing of it ran on a NeuronCore; times are of the CPU")
+            return None
+        return DeviceCapture(
+            self._found.api, self._request.profile_mode, neuron.fallback_operators(), tuple(self._neuron.remarks)
+        )
+
+    def _record(self, clock: LineClock, window: torch_host.Window) -> RunRecord:
         request, target = self._request, self._target
+        capture = self._device_capture(window)
         executed = self._executed(clock)
         return RunRecord(
             run_id=request.run_id,
@@ -286,13 +348,15 @@ class _Capture:
             warmup=self._warmup,
             repeats=self._repeats,
             inputs=self._prepared.inputs_source,
+            device=capture,
+            device_name=torch_host.devices()[0] if capture is None else neuron.device_name(),
             toolchain=Toolchain(
                 python=sys.version.split()[0],
                 executable=sys.executable,
                 site_packages=sysconfig.get_paths().get("purelib", ""),
                 torch=self._torch,
-                device_kind=request.device,
-                device_name=torch_host.devices()[0],
+                device_kind="neuron" if self._has_device else "cpu",
+                device_name=neuron.device_name() if self._has_device else torch_host.devices()[0],
                 clock=clock.name,
                 packages=_neuron_packages(),
             ),

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from profile_neuron.core.executions import role
 from profile_neuron.core.run_folder import SCHEMA
 from profile_neuron.worker.failures import Conflict
 
@@ -82,20 +83,25 @@ class _ReusableRange:
 class Window:
     """One profiled part: what torch.profiler recorded between entering and leaving it."""
 
-    def __init__(self) -> None:
-        import torch
+    def __init__(
+        self,
+        config: object | None,
+        all_threads: bool,
+        with_device: bool = False,
+        on_ready: Callable[[Any], None] | None = None,
+    ) -> None:
+        """config: torch's experimental one or a back end's in its place, and whether it asks for all threads.
+
+        on_ready gets torch's profiler when it has stopped.
+        """
         from torch.profiler import ProfilerActivity, profile
 
-        options: dict[str, Any] = {}
-        try:
-            # Without it operators of threads that user code starts are not recorded at all.
-            options["experimental_config"] = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-        except (AttributeError, TypeError):
-            self.all_threads = False
-        else:
-            self.all_threads = True
+        self.all_threads = all_threads
+        # Of the events beside operators; known when the operator table was made.
+        self.device_categories: set[str] = set()
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.PrivateUse1] if with_device else [])]
         # Any, since torch leaves these methods untyped.
-        self._profile: Any = profile(activities=[ProfilerActivity.CPU], **options)
+        self._profile: Any = profile(activities=activities, experimental_config=config, on_trace_ready=on_ready)  # type: ignore[arg-type]
 
     def __enter__(self) -> Window:
         self._profile.__enter__()
@@ -107,25 +113,34 @@ class Window:
         self._profile.__exit__(None, None, None)
 
     def operator_table(self) -> bytes:
-        """Operators and ranges as JSON: names once, then name, thread, start, duration and order per event.
+        """What the profiler holds as JSON, with each name written once; capture/operator_table.py says how.
 
-        Start in nanoseconds since the epoch. Taken from the profiler's own result, since building
-        prof.events() costs ten times as much.
+        Taken from the profiler's own result, since building prof.events() costs ten times as much.
         """
-        results = self._profile.profiler.kineto_results
         names: dict[str, int] = {}
-        rows = [
-            (
-                names.setdefault(event.name(), len(names)),
-                event.device_resource_id(),
-                event.start_ns(),
-                event.duration_ns(),
-                event.correlation_id(),
-            )
-            for event in results.events()
-            if event.activity_type() == "cpu_op" or event.name().startswith("pn.")
-        ]
-        table = {"schema": SCHEMA, "source": "torch.profiler", "names": list(names), "events": rows}
+        rows, device_rows, threads = [], [], {}
+        for event in self._profile.profiler.kineto_results.events():
+            category, name = event.activity_type(), event.name()
+            number = names.setdefault(name, len(names))
+            thread, start_ns, duration_ns = event.device_resource_id(), event.start_ns(), event.duration_ns()
+            if category == "cpu_op" or name.startswith("pn."):
+                rows.append((number, thread, start_ns, duration_ns, event.correlation_id()))
+                if thread not in threads:
+                    threads[thread] = event.start_thread_id()
+            elif role(category) is not None:
+                self.device_categories.add(category)
+                kind = names.setdefault(category, len(names))
+                facts = names.setdefault(_metadata(event), len(names))
+                linked, correlation = event.linked_correlation_id(), event.correlation_id()
+                device_rows.append((number, kind, start_ns, duration_ns, linked, correlation, facts))
+        table = {
+            "schema": SCHEMA,
+            "source": "torch.profiler",
+            "names": list(names),
+            "events": rows,
+            "device_events": device_rows,
+            "threads": [*threads.items()],
+        }
         return json.dumps(table, separators=(",", ":")).encode()
 
     def export(self, path: str) -> None:
@@ -159,9 +174,27 @@ def _refuse_nested_profilers() -> Callable[[], None]:
     return undo
 
 
+def _metadata(event: Any) -> str:
+    """What a back end adds to an event, as JSON; empty where this torch or the settings do not give it."""
+    read = getattr(event, "metadata_json", None)
+    return str(read() or "") if read is not None else ""
+
+
 def window() -> Window:
     """A new profiler window over the CPU and all threads."""
-    return Window()
+    return Window(*all_threads_config())
+
+
+def all_threads_config(**more: object) -> tuple[object | None, bool]:
+    """torch's experimental settings with all threads recorded, and whether this torch has that; more of them."""
+    import torch
+
+    kind: Any = getattr(torch._C._profiler, "_ExperimentalConfig", None)
+    try:
+        # Without it operators of threads that user code starts are not recorded at all.
+        return kind(profile_all_threads=True, **more), True
+    except TypeError:
+        return None, False
 
 
 def gradient_mode(grad: bool) -> AbstractContextManager[Any]:
