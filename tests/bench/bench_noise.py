@@ -215,7 +215,7 @@ def each_call(folder: Path) -> Iterator[LineCosts]:
     """What each call would have given alone."""
     record = read_record((folder / run_folder.RECORD).read_bytes())
     log = read_line_log((folder / run_folder.LINES).read_bytes())
-    trace = read_operator_table((folder / run_folder.OPERATORS).read_bytes())
+    trace = read_operator_table((folder / run_folder.OPERATORS).read_bytes()).trace
     calls = Calls(trace.events)
     for number in range(len(calls)):
         events = tuple(event for event in trace.events if calls.at(event.start_ns) == number)

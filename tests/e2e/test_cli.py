@@ -399,7 +399,7 @@ def test_the_operator_table_is_the_one_that_torch_itself_shows() -> None:
         "r", "/m.py", "f", None, 3, 2, ("profile_neuron",), False, False, 0, 1, "",
         Toolchain("", "", "", "", "cpu", "", "settrace"), (), None, (),
     )  # fmt: skip
-    (costs,) = attribute(record, read_operator_table(window.operator_table()), log).functions
+    (costs,) = attribute(record, read_operator_table(window.operator_table()).trace, log).functions
     assert {row.name: row.calls for row in costs.operators} == {name: calls for name, (calls, _) in expected.items()}
     for row in costs.operators:
         assert row.self_host_ns == pytest.approx(1000 * expected[row.name][1], abs=1), row.name

@@ -97,7 +97,10 @@ def test_the_invalid_trace_that_torch_writes_for_a_quote_in_a_name_is_one_senten
 
 def test_the_operator_table_gives_the_same_events_as_it_was_written_from() -> None:
     content = json.dumps({"schema": 1, "names": ["a", "b"], "events": [[1, 9, 100, 5, 2], [0, 9, 90, 30, 1]]})
-    assert read_operator_table(content.encode()).trace.events == (Event("b", 9, 100, 105, 2), Event("a", 9, 90, 120, 1))
+    assert read_operator_table(content.encode()).trace.events == (
+        Event("b", 9, 100, 105, 2, 2),
+        Event("a", 9, 90, 120, 1, 1),
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,8 @@ def read_sequences(content: bytes) -> tuple[SequenceMark, ...]:
         plain = json.loads(content)
         _check_schema(plain, "sequence log")
         stacks = {number: tuple(map(int, lines)) for number, lines in plain["stacks"]}
-        return tuple(
-            SequenceMark(int(thread), int(number), call, stacks[stack])
-            for thread, number, call, stack in plain["marks"]
-        )
+        marks = plain["marks"]
+        return tuple(SequenceMark(int(thread), int(nr), call, stacks[stack]) for thread, nr, call, stack in marks)
     except (ValueError, TypeError, KeyError) as error:
         raise CaptureError(f"the sequence log is damaged ({error}); profile again") from error
 

@@ -8,7 +8,6 @@ from profile_neuron.capture.line_log import read_sequences
 from profile_neuron.core import run_folder
 from profile_neuron.core.device_time import SequenceMarks
 from profile_neuron.core.executions import device_trace
-from profile_neuron.core.model import DeviceTrace
 from profile_neuron.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from profile_neuron.capture.operator_table import OperatorTable
-    from profile_neuron.core.model import Submission
+    from profile_neuron.core.model import DeviceTrace, Submission
 
 IN_PROCESS = "profiler in the worker"
 

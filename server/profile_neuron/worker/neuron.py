@@ -208,8 +208,8 @@ def start_failure(error: BaseException, mode: Mode) -> Failure:
     said = describe(error)
     if _OUT_OF_MEMORY.search(said):
         advice = (
-            "profiling the device as well reserves about 5 GB of its memory: set profile.mode to runtime, on the command "
-            "line --profile-mode runtime, or use smaller inputs"
+            "profiling the device as well reserves about 5 GB of its memory: set profile.mode to runtime, on the "
+            "command line --profile-mode runtime, or use smaller inputs"
             if mode == "device"
             else "end what else uses it, or use smaller inputs"
         )
@@ -321,7 +321,7 @@ def _has_profiling_module() -> bool:
 
 def _api() -> Api:
     try:
-        from torch_neuronx import profiling  # type: ignore[import-not-found]
+        from torch_neuronx import profiling
     except Exception:  # noqa: BLE001 - likewise
         return "none"
     if hasattr(profiling, "NeuronConfig"):
