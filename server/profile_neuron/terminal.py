@@ -17,19 +17,31 @@ from rich.text import Text
 
 from profile_neuron.core import units
 from profile_neuron.core.hover import Now, comparison_text
-from profile_neuron.core.model import NO_OPERATORS
-from profile_neuron.core.render import row_delta
+from profile_neuron.core.model import NO_OPERATORS, LineCost
+from profile_neuron.core.render import DEVICE_TIME_UNKNOWN, measure_name, row_delta
 from profile_neuron.core.text import split_lines
+from profile_neuron.core.work_text import executions_text, row_remarks, tiny_executions
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from rich.status import Status
 
-    from profile_neuron.core.model import Failure, Frame, FunctionCosts, FunctionView, LineCost, LineCosts, State
+    from profile_neuron.core.model import (
+        DeviceKind,
+        Failure,
+        Frame,
+        FunctionCosts,
+        FunctionView,
+        LineCosts,
+        SharedGroup,
+        State,
+    )
 
 # Columns before the source: line, time, share, spread, operators, and where results are compared the difference.
 _WIDTHS = (6, 10, 7, 8, 6, 9)
+# The same with a column for the host beside the device.
+_DEVICE_WIDTHS = (6, 10, 7, 8, 10, 6, 9)
 _HOT_SHARE = 0.1
 _FILE_WIDTH = 240
 _COLOURED_LINES = 2000
@@ -82,7 +94,7 @@ class Terminal:
         if show_operators:
             self._operators(target)
         for other in others:
-            if other.host_ns and other.lines and (other.path, other.line) not in asked:
+            if other.measured_ns and other.lines and (other.path, other.line) not in asked:
                 self._print("")
                 self._function(other, costs, sources.get(other.path, []), target)
         self._print("")
@@ -115,11 +127,16 @@ class Terminal:
             self._reason(costs.state, costs.reason or "", costs.frames)
         if costs.lines or costs.unattributed_ns:
             self._lines(costs, source, result.device_kind, compared)
+        remarks = [(line.line, text) for line in costs.lines for _, text in row_remarks(line)]
+        for number, text in sorted([*remarks, *tiny_executions((line.line, line) for line in costs.lines)]):
+            self._print(Text(_printable(f"line {number}: {text}"), style="dim"))
         for warning in costs.warnings:
             if warning != NO_OPERATORS:
                 self._print(Text(_printable(f"note: {warning}"), style="dim"))
 
-    def _lines(self, costs: FunctionCosts, source: Sequence[str], device: str, compared: FunctionView | None) -> None:
+    def _lines(
+        self, costs: FunctionCosts, source: Sequence[str], device: DeviceKind, compared: FunctionView | None
+    ) -> None:
         by_line = {line.line: line for line in costs.lines}
         deltas = _Deltas(compared)
         first, last = costs.line, min(costs.last_line, len(source))
@@ -128,18 +145,27 @@ class Terminal:
         colours = self.out.is_terminal and len(code) <= _COLOURED_LINES
         shown = _highlight(code) if colours else [Text(line) for line in code]
         width = max((cell_len(line) for number, line in enumerate(code, first) if number in by_line), default=0)
-        rows = [_row(("line", device, "share", "spread", "ops", *deltas.cell("delta")), Text(""), "dim")]
+        is_device = costs.measure == "device"
+        name = "neuron" if is_device else measure_name(costs, device)
+        host, blank = (("host",), ("",)) if is_device else ((), ())
+        widths = _DEVICE_WIDTHS if is_device else _WIDTHS
+        # A figure that several lines share stands at each of them and counts once.
+        shared = {line: group for group in costs.shared for line in group.lines}
+        rows = [_row(("line", name, "share", "spread", *host, "ops", *deltas.cell("delta")), Text(""), "dim", widths)]
         for number, text in enumerate(shown, first):
             line = by_line.get(number)
-            if line is None:
-                rows.append(_row((str(number), "", "", "", "", *deltas.of(number)), text, "dim"))
+            if line is not None or number in shared:
+                found = line or LineCost(number, 0, 0, None, ())
+                group = shared.get(number)
+                rows.append(_line_row(found, group, costs, text, min(width, _SOURCE_WIDTH), deltas.of(number)))
             else:
-                rows.append(_line_row(line, costs, text, min(width, _SOURCE_WIDTH), deltas.of(number)))
+                rows.append(_row((str(number), "", "", "", *blank, "", *deltas.of(number)), text, "dim", widths))
         rest = costs.unattributed_ns or 0
         if rest:
-            cells = ("", units.duration(rest), units.share(rest, costs.host_ns or 0), "", "", *deltas.cell(""))
-            rows.append(_row(cells, Text("unattributed", style="italic"), ""))
-        rows += [_row(cells, Text(gone), "dim") for cells, gone in deltas.removed()]
+            cells = ("", units.duration(rest), units.share(rest, costs.measured_ns), "", *blank, "", *deltas.cell(""))
+            rows.append(_row(cells, Text("unattributed", style="italic"), "", widths))
+        for time_text, gone in deltas.removed():
+            rows.append(_row(("", time_text, "", "", *blank, "", "removed"), Text(gone), "dim", widths))
         self._print(Text("\n").join(rows))
 
     def _operators(self, costs: FunctionCosts) -> None:
@@ -149,14 +175,16 @@ class Terminal:
         table.add_column("operator", overflow="ellipsis", no_wrap=True)
         for heading in ("calls", "self cpu", "device", "share"):
             table.add_column(heading, justify="right", no_wrap=True)
-        whole = sum(row.self_host_ns for row in costs.operators)
-        for row in costs.operators:
+        # Of what the lines are of.
+        is_device = costs.measure == "device"
+        times = [(row.device_ns or 0) if is_device else row.self_host_ns for row in costs.operators]
+        for row, time_ns in zip(costs.operators, times, strict=True):
             table.add_row(
                 Text(_printable(row.name)),
                 units.count(row.calls),
                 units.duration(row.self_host_ns),
                 "–" if row.device_ns is None else units.duration(row.device_ns),
-                units.share(row.self_host_ns, whole),
+                units.share(time_ns, sum(times)),
             )
         self._print("")
         self.out.print(table)
@@ -247,10 +275,10 @@ class _Deltas:
         """The cell of a line, of which the first one of a statement has all of it."""
         return self.cell(self._by_line.get(line, ""))
 
-    def removed(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Cells and text of each line that is no longer there."""
+    def removed(self) -> Iterator[tuple[str, str]]:
+        """Time and text of each line that is no longer there."""
         for row in self._comparison.removed if self._comparison is not None else ():
-            yield ("", units.duration(row.total_ns), "", "", "", "removed"), _printable(row.text)
+            yield units.duration(row.total_ns), _printable(row.text)
 
 
 def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | None) -> Text:
@@ -259,8 +287,7 @@ def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | N
     if not costs.operators:
         return Text(f"{NO_OPERATORS} · {calls}")
     per = f"per call of {_printable(caller.name or caller.qualname)}" if caller else "per call"
-    time = f"{result.device_kind} {units.duration(costs.host_ns or 0)} {per}"
-    parts = [f"{time} {units.spread(costs.spread_ns, costs.host_ns or 0)}".strip(), calls]
+    parts = [*_headline_times(costs, result, per), calls]
     if costs.calls is not None and costs.calls != result.repeats:
         parts.append(f"entered {costs.calls} times" if costs.calls != 1 else "entered once")
     if caller is None and 0 < len(result.signature) <= _SIGNATURE_WIDTH:
@@ -268,14 +295,32 @@ def _headline(costs: FunctionCosts, result: LineCosts, caller: FunctionCosts | N
     return Text(" · ".join(parts))
 
 
-def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int, delta: Sequence[str]) -> Text:
-    whole = costs.host_ns or 0
+def _headline_times(costs: FunctionCosts, result: LineCosts, per: str) -> list[str]:
+    spread = units.spread(costs.spread_ns, costs.measured_ns)
+    if costs.measure == "device":
+        bound = "≥" if costs.is_lower_bound else ""
+        parts = [f"neuron {bound}{units.duration(costs.measured_ns)} {per} {spread}".strip()]
+        parts += ["may include queueing"] if costs.may_include_queueing else []
+        return [*parts, executions_text(costs.executions), f"host {units.duration(costs.host_ns or 0)}"]
+    time = f"{measure_name(costs, result.device_kind)} {units.duration(costs.host_ns or 0)} {per} {spread}".strip()
+    return [DEVICE_TIME_UNKNOWN, time] if result.device_kind == "neuron" else [time]
+
+
+def _line_row(
+    line: LineCost, group: SharedGroup | None, costs: FunctionCosts, code: Text, width: int, delta: Sequence[str]
+) -> Text:
+    whole = costs.measured_ns
     calls = sum(item.calls for item in line.operators)
+    is_device = costs.measure == "device"
+    time, share = units.duration(line.total_ns) if line.total_ns or not is_device else "", ""
+    if group is not None and not line.total_ns:
+        time, share = f"≈{units.duration(group.ns)}", "shared"
     cells = (
         str(line.line),
-        units.duration(line.total_ns),
-        units.share(line.total_ns, whole),
+        time,
+        share or units.share(line.total_ns, whole),
         units.spread(line.spread_ns, line.total_ns),
+        *((units.duration(line.host_ns) if line.host_ns else "",) if is_device else ()),
         units.count(calls) if calls else "",
         *delta,
     )
@@ -288,11 +333,12 @@ def _line_row(line: LineCost, costs: FunctionCosts, code: Text, width: int, delt
     padded = code.copy()
     padded.append(" " * (max(0, width - cell_len(code.plain)) + 2))
     padded.append(names, style="dim")
-    return _row(cells, padded, "bold" if whole and line.total_ns >= _HOT_SHARE * whole else "")
+    style = "bold" if whole and line.total_ns >= _HOT_SHARE * whole else ""
+    return _row(cells, padded, style, _DEVICE_WIDTHS if is_device else _WIDTHS)
 
 
-def _row(cells: Sequence[str], code: Text, style: str) -> Text:
-    numbers = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=False))
+def _row(cells: Sequence[str], code: Text, style: str, widths: Sequence[int]) -> Text:
+    numbers = "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=False))
     row = Text.assemble((numbers, style), ("  │ ", "dim"), code)
     row.rstrip()
     return row

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from profile_neuron.core import units
 from profile_neuron.core.apportion import apportion
+from profile_neuron.core.clock_reads import unsynchronised
 from profile_neuron.core.device_time import SequenceMarks, Unplaced, place_executions
 from profile_neuron.core.executions import QUEUEING
 from profile_neuron.core.functions import Functions
@@ -98,6 +99,8 @@ def attribute(
     for remark in work.remarks():
         for key, line in () if remark.place.backward else _places_of(remark.place, functions):
             tallies[key].remark(line, remark)
+    if device is not None:
+        _note_clock_reads(functions, log, tallies)
     device_measured = tallies[functions.target].device.is_used and record.device is not None
     repeats = len(calls)
     maker = _Maker(record, trace, functions, repeats, device if device_measured else None, unplaced, notes)
@@ -130,6 +133,18 @@ def attribute(
         loading=record.loading,
         signature=record.signature,
     )
+
+
+def _note_clock_reads(functions: Functions, log: LineLog, tallies: dict[Key, _Tally]) -> None:
+    """Remark on clocks that are read too early in the functions that started the device."""
+    for key, tally in tallies.items():
+        span, starts = functions.span(key), tally.device.line_starts
+        lines = {line for line, count in starts.items() if count} | {
+            line for group in tally.device.shared_starts for line in group
+        }
+        if lines:
+            for line, name in unsynchronised(log.files[key.file].text, span.def_line, span.last_line, lines):
+                tally.clocks[line] = name
 
 
 def _named(device: DeviceTrace) -> frozenset[int]:
@@ -197,6 +212,9 @@ class _Tally:
     table_calls: Counter[str] = field(default_factory=Counter)
     # By line, then by kind and operator.
     remarks: dict[int, _Remarks] = field(default_factory=lambda: defaultdict(dict))
+
+    # Calls that read a clock too early, by line.
+    clocks: dict[int, str] = field(default_factory=dict)
 
     def remark(self, line: int, found: WorkRemark) -> None:
         self.remarks[line].setdefault((found.kind, found.operator), []).append(found)
@@ -426,7 +444,7 @@ class _Maker:
         """Lines that took time of the measure, and in device time also those whose operators ran on the host alone."""
         if self.device is None:
             return sorted(times.line_ns)
-        return sorted(times.line_ns.keys() | tally.host.line_ns.keys() | tally.listed.keys())
+        return sorted(times.line_ns.keys() | tally.host.line_ns.keys() | tally.listed.keys() | tally.clocks.keys())
 
     def _line(self, line: int, times: _Times, tally: _Tally, total_ns: int) -> LineCost:
         repeats = self.repeats
@@ -451,7 +469,8 @@ class _Maker:
                     directions=tuple(sorted(frozenset().union(*(item.directions for item in found)))),
                 )
                 for (kind, operator), found in tally.remarks[line].items()
-            ),
+            )
+            + tuple(OperatorRemark("missing-synchronize", name, 1.0, 0) for name in (tally.clocks.get(line),) if name),
         )
 
     def _table(self, tally: _Tally) -> Iterator[OperatorRow]:

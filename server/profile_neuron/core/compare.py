@@ -212,8 +212,7 @@ def difference_ns(change: Change) -> int:
 
 def whole_ns(result: Result) -> int:
     """What the lines of a function and the rest of it add up to."""
-    costs = result.costs
-    return (costs.device_ns if costs.device_ns is not None else costs.host_ns) or 0
+    return result.costs.measured_ns
 
 
 class _Places:

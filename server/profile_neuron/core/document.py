@@ -65,17 +65,36 @@ def function(costs: FunctionCosts) -> dict[str, Any]:
         "host_ns": costs.host_ns,
         "unattributed_ns": costs.unattributed_ns,
         "spread_ns": costs.spread_ns,
+        "measure": costs.measure,
+        "lower_bound": costs.is_lower_bound,
+        "may_include_queueing": costs.may_include_queueing,
+        "executions": _count_or_none(costs.executions),
         "lines": [
             {
                 "line": line.line,
                 "self_ns": line.self_ns,
                 "total_ns": line.total_ns,
                 "spread_ns": line.spread_ns,
+                "host_ns": line.total_ns if costs.measure == "host" else line.host_ns,
+                "executions": _count_or_none(line.executions),
                 "operators": [{"name": item.name, "calls": _count(item.calls)} for item in line.operators],
+                "remarks": [
+                    {
+                        "code": item.kind,
+                        "operator": item.operator,
+                        "calls": _count(item.calls),
+                        "host_ns": item.host_ns,
+                        "directions": list(item.directions),
+                    }
+                    for item in line.remarks
+                ],
             }
             for line in costs.lines
         ],
-        "shared": [{"lines": list(group.lines), "ns": group.ns} for group in costs.shared],
+        "shared": [
+            {"lines": list(group.lines), "ns": group.ns, "executions": _count_or_none(group.executions)}
+            for group in costs.shared
+        ],
         "operators": [
             {
                 "name": row.name,
@@ -136,6 +155,10 @@ def frames(items: Iterable[Frame]) -> list[dict[str, Any]]:
     return [{"path": item.path, "line": item.line, "function": item.function, "text": item.text} for item in items]
 
 
+def _count_or_none(calls: float | None) -> float | int | None:
+    return None if calls is None else _count(calls)
+
+
 def _count(calls: float) -> float | int:
     return int(calls) if calls == int(calls) else calls
 
@@ -156,6 +179,10 @@ def failed_function(path: str, spec: FunctionSpec, state: State, failure: Failur
         "host_ns": None,
         "unattributed_ns": None,
         "spread_ns": None,
+        "measure": "host",
+        "lower_bound": False,
+        "may_include_queueing": False,
+        "executions": None,
         "lines": [],
         "shared": [],
         "operators": [],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from profile_neuron.core import units
 from profile_neuron.core.compare import difference_ns, is_slower, row_change
 from profile_neuron.core.render import basis_text, delta_text
+from profile_neuron.core.work_text import row_remarks, tiny_executions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +24,11 @@ DEFAULT_SEVERITIES: dict[str, Severity] = {
     "no-inputs": "hint",
     "device-busy": "hint",
     "regression": "warning",
+    "cpu-fallback": "information",
+    "host-sync": "hint",
+    "transfer": "hint",
+    "tiny-executions": "hint",
+    "missing-synchronize": "information",
 }
 
 
@@ -48,6 +54,7 @@ def findings(path: str, views: Iterable[FunctionView], severities: dict[str, str
         failure = view.failure
         if failure is None or view.state not in ("failed", "noInputs", "busy"):
             found += _regressions(view, severities)
+            found += _device_findings(view, severities)
             continue
         code = _code(view.state, failure.reason)
         severity = severities.get(code, DEFAULT_SEVERITIES[code])
@@ -96,6 +103,20 @@ def _regressions(view: FunctionView, severities: dict[str, str]) -> list[Finding
             line = row.line
             text += f"; this line: {_times(change)}" if change is not None else "; this line is new"
     return [Finding(line, "regression", _severity(severity), text, (), view.spec.qualname, _run_id(view))]
+
+
+def _device_findings(view: FunctionView, severities: dict[str, str]) -> Iterator[Finding]:
+    """What of a function keeps a NeuronCore waiting, or starts it more often than it has to."""
+    result = view.result
+    if result is None or view.state != "fresh" or result.device_kind != "neuron":
+        return
+    remarks = [(row.line, kind, text) for row in view.rows for kind, text in row_remarks(row.cost)]
+    own = [(row.line, row.cost) for row in view.rows if not row.shared]
+    tiny = [(line, "tiny-executions", text) for line, text in tiny_executions(own)]
+    for line, code, text in (*remarks, *tiny):
+        severity = severities.get(code, DEFAULT_SEVERITIES[code])
+        if severity != "off":
+            yield Finding(line, code, _severity(severity), text, (), view.spec.qualname, _run_id(view))
 
 
 def _slower_rows(view: FunctionView, compared: Comparison, total: Change) -> Iterator[tuple[ShownRow, Change | None]]:

@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING
 
 from profile_neuron.core import units
 from profile_neuron.core.compare import is_told, least_ns, row_change, whole_ns
+from profile_neuron.core.executions import QUEUEING
 from profile_neuron.core.model import NO_OPERATORS
-from profile_neuron.core.render import age, basis_text, delta_text, operator_count, row_delta, total_text
+from profile_neuron.core.render import (
+    DEVICE_TIME_UNKNOWN,
+    age,
+    basis_text,
+    delta_text,
+    is_host_bound,
+    measure_name,
+    operator_count,
+    row_delta,
+    total_text,
+)
+from profile_neuron.core.work_text import executions_text, row_remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,9 +47,11 @@ def line_hover(view: FunctionView, row: ShownRow, now: Now) -> str:
     assert result is not None
     cost = row.cost
     whole = whole_ns(result)
-    head = f"{_device(result)}{units.duration(cost.total_ns)}"
-    parts = [f"**{head}**", f"{units.share(cost.total_ns, whole)} of {_escaped(_name(view))}" if whole else ""]
-    parts += [units.spread(cost.spread_ns, cost.total_ns), operator_count(row)]
+    parts = [f"**{_time(result, cost.total_ns)}**"]
+    parts.append(f"{units.share(cost.total_ns, whole)} of {_escaped(_name(view))}" if whole and cost.total_ns else "")
+    parts += [units.spread(cost.spread_ns, cost.total_ns), operator_count(row), executions_text(cost.executions)]
+    if result.costs.measure == "device" and cost.host_ns:
+        parts.append(f"host {units.duration(cost.host_ns)}")
     lines = [" · ".join(part for part in parts if part)]
     called = cost.total_ns - cost.self_ns
     if called:
@@ -47,9 +61,14 @@ def line_hover(view: FunctionView, row: ShownRow, now: Now) -> str:
         lines.append(f"measured together for lines {others}, counted once")
     if cost.operators:
         lines.append(_names(cost))
+    lines += [_escaped(text) for _, text in row_remarks(cost)]
     if view.comparison is not None and not row.shared:
         lines += map(_escaped, _row_comparison(view.comparison, row, now))
     lines.append(_state(view, now))
+    if result.device_kind == "neuron":
+        # Which of several sources a device time is from decides how far it can be trusted.
+        source = result.costs.provenance.partition(",")[0]
+        lines.append(_escaped(f"{source}, {QUEUEING}" if result.costs.may_include_queueing else source))
     return "\n\n".join(lines)
 
 
@@ -90,7 +109,7 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> s
     for number, code in text:
         row = rows.get(number)
         # A figure that several lines share stands at each of them and counts once.
-        time_text = ("≈" if row.shared else "") + units.duration(row.cost.total_ns) if row else ""
+        time_text = _row_time(result, row) if row else ""
         share = units.share(row.cost.total_ns, whole_ns(result)) if row and not row.shared else ""
         delta = f" {row_delta(view, row) if row else '':>7}" if is_compared else ""
         lines.append(f"{number:>5} {time_text:>9} {share:>5}{delta} │ {code}".rstrip())
@@ -99,6 +118,8 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> s
         gap = f" {'':>7}" if is_compared else ""
         lines.append(f"{'':>5} {units.duration(rest):>9} {units.share(rest, whole_ns(result)):>5}{gap} │ unattributed")
     lines += [fence, ""]
+    remarks = [(row.line, text) for row in view.rows for _, text in row_remarks(row.cost)]
+    lines += [f"- line {line}: {_escaped(text)}" for line, text in remarks] + ([""] if remarks else [])
     if view.comparison is not None:
         lines += _comparison(view.comparison, now)
     if result.costs.operators:
@@ -187,13 +208,29 @@ def _comparison(compared: Comparison, now: Now) -> Iterator[str]:
 
 def _totals(result: Result) -> str:
     total = total_text(result)
-    parts = [total if total == NO_OPERATORS else f"**{total}** per call"]
+    costs = result.costs
+    if total == NO_OPERATORS:
+        parts = [total]
+    elif total == DEVICE_TIME_UNKNOWN:
+        parts = [f"**{total}**", f"host {units.duration(costs.host_ns or 0)} per call"]
+    elif costs.measure == "device":
+        parts = [f"**{total} device** per call", executions_text(costs.executions)]
+        parts.append(f"host {units.duration(costs.host_ns or 0)}")
+    else:
+        parts = [f"**{total}** per call"]
     rest = result.costs.unattributed_ns or 0
     if rest:
         parts.append(f"{units.duration(rest)} unattributed")
     if result.costs.calls is not None and result.costs.calls != result.repeats:
         parts.append(f"entered {result.costs.calls} times in {result.repeats} calls")
-    return " · ".join(parts)
+    return " · ".join(part for part in parts if part)
+
+
+def _row_time(result: Result, row: ShownRow) -> str:
+    """Short, for a column: a figure that several lines share, or host time where the device has nothing to do."""
+    if is_host_bound(result, row):
+        return f"host {units.duration(row.cost.host_ns or 0)}"
+    return ("≈" if row.shared else "") + units.duration(row.cost.total_ns)
 
 
 def _table(rows: Iterable[OperatorRow]) -> Iterator[str]:
@@ -219,8 +256,9 @@ def _name(view: FunctionView) -> str:
     return name or view.spec.qualname
 
 
-def _device(result: Result) -> str:
-    return "" if result.device_kind == "neuron" else f"{result.device_kind} "
+def _time(result: Result, ns: int) -> str:
+    bound = "≥" if result.costs.is_lower_bound else ""
+    return f"{measure_name(result.costs, result.device_kind)} {bound}{units.duration(ns)}"
 
 
 def _escaped(text: str) -> str:

@@ -18,8 +18,8 @@ Measure = Literal["host", "device"]
 # Which way a copy goes between host and device.
 Direction = Literal["to device", "from device", "unknown"]
 
-# What an operator does that keeps the device waiting.
-RemarkKind = Literal["cpu-fallback", "host-sync", "transfer"]
+# What an operator does that keeps the device waiting, or a clock that is read too early.
+RemarkKind = Literal["cpu-fallback", "host-sync", "transfer", "missing-synchronize"]
 
 # What an eager operator and a compiled call have in common is that both are dispatched as one thing.
 COMPILED_REGION = "Torch-Compiled Region"
@@ -356,6 +356,7 @@ class OperatorRemark:
     """An operator that keeps the device waiting, as an average over the profiled calls."""
 
     kind: RemarkKind
+    # Or the call that reads the clock.
     operator: str
     calls: float
     # From the start of the operator to its end on the host.
@@ -441,6 +442,11 @@ class FunctionCosts:
     # Device times may include what an execution waited for the ones before.
     may_include_queueing: bool = False
     executions: float | None = None
+
+    @property
+    def measured_ns(self) -> int:
+        """What the lines, the groups and the rest add up to."""
+        return (self.device_ns if self.measure == "device" else self.host_ns) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -655,3 +661,5 @@ class FunctionView:
     failure_line: int | None = None
     # Of numbers of today's code with earlier ones; None where there are none of today's.
     comparison: Comparison | None = None
+    # What a run would measure, as far as that is known.
+    device_kind: DeviceKind = "cpu"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from profile_neuron.core.model import Event
 
+OUTSIDE_OPERATORS = "(outside of operators)"
 _BACKWARD = "autograd::engine::evaluate_function"
 _ATEN = "aten::"
 # What torch.compile does around a region on the way into it.
@@ -95,8 +96,10 @@ def place_operators(
                     seen.lines.add(number)
                 if identity is not None and identity in named:
                     lines = node.lines if number is None or node.compiled else (*node.lines, number)
-                    placed = _operator(node, call, 0, other_thread)._replace(lines=lines, listed=False, counted=False)
-                    seen.by_id[identity] = placed
+                    # What is started on a line while no operator is on has no other name.
+                    name = node.operator.event.name if node.operator is not None else OUTSIDE_OPERATORS
+                    placed = _operator(node, call, 0, other_thread)
+                    seen.by_id[identity] = placed._replace(name=name, lines=lines, listed=False, counted=False)
                 continue
             if other_thread and thread in earlier and not node.lines and not node.backward:
                 seen.foreign_operators += 1

@@ -12,11 +12,15 @@ from profile_neuron.core.model import NO_OPERATORS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profile_neuron.core.model import Change, FunctionView, Holder, Result, ShownRow
+    from profile_neuron.core.model import Change, DeviceKind, FunctionCosts, FunctionView, Holder, Result, ShownRow
 
 # The server's commands that a lens can call; lsp/commands.py has one function for each.
 Verb = Literal["profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs"]
 
+DEVICE_TIME_UNKNOWN = "device time unknown"
+
+# Starting an execution takes tens of microseconds on the host, which says nothing.
+_HOST_BOUND_NS = 100_000
 # What an editor shows of a hint for certain.
 HINT_WIDTH = 40
 # A failure's first words are a lens; the rest is in its diagnostic.
@@ -93,12 +97,24 @@ def row_text(view: FunctionView, row: ShownRow) -> str:
     """The hint of one row."""
     assert view.result is not None
     time = _with_device(view.result, units.duration(row.cost.total_ns))
+    fallback_ns = sum(remark.host_ns for remark in row.cost.remarks if remark.kind == "cpu-fallback")
+    if fallback_ns:
+        text = f"cpu fallback · {units.duration(fallback_ns)}"
+        return text if view.is_current else f"~{text}"
+    if is_host_bound(view.result, row):
+        time = f"host {units.duration(row.cost.host_ns or 0)}"
+        return time if view.is_current else f"~{time}"
     if not view.is_current:
         return f"~{time}"
     share = units.share(row.cost.total_ns, whole_ns(view.result))
     if row.shared:
         return " · ".join(part for part in (f"≈{time}", share, "shared") if part)
     return " · ".join(part for part in (time, share, operator_count(row)) if part)
+
+
+def is_host_bound(result: Result, row: ShownRow) -> bool:
+    """Whether a row of device times has none, and its operators took time on the host alone."""
+    return result.costs.measure == "device" and not row.cost.total_ns and not row.shared and bool(row.cost.host_ns)
 
 
 def row_delta(view: FunctionView, row: ShownRow) -> str:
@@ -138,7 +154,14 @@ def total_text(result: Result) -> str:
     """The time of a function, with the device that it is of."""
     if NO_OPERATORS in result.costs.warnings:
         return NO_OPERATORS
+    if result.device_kind == "neuron" and result.costs.measure == "host":
+        return DEVICE_TIME_UNKNOWN
     return _with_device(result, units.duration(whole_ns(result)))
+
+
+def measure_name(costs: FunctionCosts, device_kind: DeviceKind) -> str:
+    """What times are of, for a reader: cpu, device, or host where those of the device are not known."""
+    return "device" if costs.measure == "device" else "cpu" if device_kind == "cpu" else "host"
 
 
 def age(seconds: float) -> str:
@@ -163,7 +186,9 @@ def failure_title(reason: str) -> str:
 
 
 def _with_device(result: Result, time: str) -> str:
-    return time if result.device_kind == "neuron" else f"{result.device_kind} {time}"
+    if result.costs.measure == "host":
+        return f"{measure_name(result.costs, result.device_kind)} {time}"
+    return f"≥{time}" if result.costs.is_lower_bound else time
 
 
 def _has_hints(view: FunctionView, settings: HintSettings) -> bool:
@@ -175,9 +200,17 @@ def _function_hints(view: FunctionView, settings: HintSettings) -> list[Hint]:
         return []
     whole = whole_ns(view.result)
     least_ns = max(settings.min_time_ns, settings.min_share * whole / 100)
-    large = [row for row in view.rows if row.cost.total_ns >= least_ns]
-    large.sort(key=lambda row: -row.cost.total_ns)
+    # A fallback is worth a look however little it costs the device.
+    large = [row for row in view.rows if row.cost.total_ns >= least_ns or _is_told_of_host(view.result, row, least_ns)]
+    large.sort(key=lambda row: -max(row.cost.total_ns, row.cost.host_ns or 0))
     return [Hint(row.line, view, row, settings.show_delta) for row in large[: settings.max_per_function]]
+
+
+def _is_told_of_host(result: Result, row: ShownRow, least_ns: float) -> bool:
+    """Whether a row is shown for what it does on the host."""
+    if any(remark.kind == "cpu-fallback" for remark in row.cost.remarks):
+        return True
+    return is_host_bound(result, row) and (row.cost.host_ns or 0) >= max(least_ns, _HOST_BOUND_NS)
 
 
 def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]:
@@ -208,7 +241,7 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
             return [(_result_title(view, now_s), "showReport"), ("Re-profile", "profileFunction")]
         case "stale":
             return [(_result_title(view, now_s), "showReport"), again]
-    return [("Profile on the CPU", "profileFunction")]
+    return [("Profile on Neuron" if view.device_kind == "neuron" else "Profile on the CPU", "profileFunction")]
 
 
 def holders_text(holders: Iterable[Holder]) -> str:
@@ -249,6 +282,9 @@ def _result_title(view: FunctionView, now_s: float) -> str:
     if view.is_current:
         compared = view.comparison
         delta = delta_text(compared.total) if compared is not None and compared.total is not None else ""
-        return f"{total_text(result)} · {delta} vs {compared.choice}" if compared and delta else total_text(result)
+        total = total_text(result)
+        if result.costs.measure == "device" and total != NO_OPERATORS:
+            total += " device, may include queueing" if result.costs.may_include_queueing else " device"
+        return f"{total} · {delta} vs {compared.choice}" if compared and delta else total
     why = "inputs changed" if view.inputs_changed else view.reasons[0] if view.reasons else "older"
     return f"{total_text(result)} ({why}, {age(now_s - result.finished_s)})"

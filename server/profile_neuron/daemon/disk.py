@@ -17,6 +17,7 @@ from profile_neuron.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from profile_neuron.core.model import DeviceKind
     from profile_neuron.daemon.settings import Settings
 
 
@@ -25,6 +26,15 @@ _WRITING_S = 0.3
 _WRITING_TRIES = 10
 # Or it may be between the removal of a file and the renaming of the one that takes its place.
 _MISSING_TRIES = 1
+
+
+# Where the driver of Neuron shows its devices.
+_DEVICES = Path("/dev")
+
+
+def device_kind() -> DeviceKind:
+    """What a run on this machine would measure, by the device files; a run that was made knows better."""
+    return "neuron" if any(_DEVICES.glob("neuron[0-9]*")) else "cpu"
 
 
 @dataclass(frozen=True, slots=True)

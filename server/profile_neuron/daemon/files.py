@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Activity,
         BaselineChoice,
         Comparison,
+        DeviceKind,
         Failure,
         Result,
         ShownRow,
@@ -78,6 +79,8 @@ class OpenFile:
     # The project modules that results and outcomes depend on, as they are on disk, by path.
     modules: dict[str, Module] = field(default_factory=dict)
     circumstances: str = ""
+    # What a run would measure, as far as that is known.
+    device_kind: DeviceKind = "cpu"
     # Which inputs are chosen for functions, where it is not the first.
     choices: Mapping[FunctionId, str] = field(default_factory=dict)
     # Why no run could be made of the last save.
@@ -339,6 +342,7 @@ def _view(
         activity=on,
         failure=outcome.failure if outcome is not None else None,
         comparison=file.comparison(result, rows, function, found, choice) if result and is_current else None,
+        device_kind=file.device_kind,
     )
 
 
