@@ -147,6 +147,7 @@ def view(
     if ns is not None:
         base = result(f"{IMPORT}@profile_neuron\ndef f(x):\n    return x\n", finished_s=finished_s)
         times: dict[str, Any] = {"host_ns": ns, "device_ns": ns if device == "neuron" else None}
+        times["measure"] = "device" if device == "neuron" else "host"
         made = replace(
             base,
             device_kind="neuron" if device == "neuron" else "cpu",

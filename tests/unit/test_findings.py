@@ -86,7 +86,10 @@ def test_a_problem_without_a_line_stands_on_the_first_one_in_its_own_words() -> 
 
 
 def test_no_finding_is_an_error_and_each_code_has_a_severity() -> None:
-    assert set(DEFAULT_SEVERITIES) == {"run-failed", "timeout", "no-inputs", "device-busy", "regression"}
+    assert set(DEFAULT_SEVERITIES) == {
+        "run-failed", "timeout", "no-inputs", "device-busy", "regression",
+        "cpu-fallback", "host-sync", "transfer", "tiny-executions", "missing-synchronize",
+    }  # fmt: skip
     assert "error" not in DEFAULT_SEVERITIES.values()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from profile_neuron.core.model import (
     FunctionView,
     Holder,
     OperatorCalls,
+    OperatorRemark,
     ShownRow,
 )
 from profile_neuron.core.render import (
@@ -60,6 +61,47 @@ ALL = HintSettings(0.0, 0)
 def test_a_hint_has_time_share_and_operators(device: str, shown: ShownRow, whole_ns: int, expected: str) -> None:
     (hint,) = hints([view(whole_ns, [shown], device=device)], ALL)
     assert (hint.line, hint.text, hint.row) == (5, expected, shown)
+
+
+FALLBACK = OperatorRemark("cpu-fallback", "aten::cummin", 1.0, 5_200_000, ("from device", "to device"))
+
+
+@pytest.mark.parametrize(
+    ("costs", "state", "cost", "expected"),
+    [
+        ({}, "fresh", {"remarks": (FALLBACK,)}, "cpu fallback · 5.20 ms"),
+        ({}, "stale", {"remarks": (FALLBACK,)}, "~cpu fallback · 5.20 ms"),
+        ({}, "fresh", {"total_ns": 0, "host_ns": 2_100_000}, "host 2.10 ms"),
+        ({}, "stale", {"total_ns": 0, "host_ns": 2_100_000}, "~host 2.10 ms"),
+        ({"is_lower_bound": True}, "fresh", {"host_ns": 1}, "≥1.16 ms · 49 % · 3 ops"),
+        ({"measure": "host", "device_ns": None}, "fresh", {}, "host 1.16 ms · 49 % · 3 ops"),
+        ({"measure": "host", "device_ns": None}, "stale", {}, "~host 1.16 ms"),
+    ],
+)
+def test_a_hint_of_a_run_on_neuron_says_what_is_not_device_time(
+    costs: dict[str, object], state: str, cost: dict[str, Any], expected: str
+) -> None:
+    base = row(5, 1_160_000, 3)
+    shown = replace(base, cost=replace(base.cost, **cost))
+    made = view(2_360_000, [shown], device="neuron", state=state, costs=costs)
+    assert [hint.text for hint in hints([made], ALL)] == [expected]
+
+
+def test_a_line_of_the_host_is_shown_only_where_that_is_worth_a_look() -> None:
+    def shown(host_ns: int) -> list[str]:
+        base = row(5, 0, 1)
+        slow = replace(base, cost=replace(base.cost, host_ns=host_ns))
+        return [hint.text for hint in hints([view(2_360_000, [slow], device="neuron")], HintSettings())]
+
+    assert shown(99_999) == []
+    assert shown(100_000) == ["host 100 µs"]
+
+
+def test_a_fallback_is_shown_however_little_it_costs_the_device() -> None:
+    base = row(5, 40, 1)
+    shown = replace(base, cost=replace(base.cost, remarks=(FALLBACK,)))
+    (hint,) = hints([view(2_360_000, [shown], device="neuron")], HintSettings())
+    assert hint.text == "cpu fallback · 5.20 ms"
 
 
 @pytest.mark.parametrize(
@@ -294,8 +336,33 @@ TIME = 2_355_000
         pytest.param(view(36_200), [("cpu 36.2 µs", "showReport"), ("Re-profile", "profileFunction")], id="fresh"),
         pytest.param(
             view(TIME, device="neuron"),
-            [("2.36 ms", "showReport"), ("Re-profile", "profileFunction")],
+            [("2.36 ms device", "showReport"), ("Re-profile", "profileFunction")],
             id="fresh on Neuron",
+        ),
+        pytest.param(
+            view(TIME, device="neuron", costs={"is_lower_bound": True}),
+            [("≥2.36 ms device", "showReport"), ("Re-profile", "profileFunction")],
+            id="events were dropped",
+        ),
+        pytest.param(
+            view(TIME, device="neuron", costs={"may_include_queueing": True}),
+            [("2.36 ms device, may include queueing", "showReport"), ("Re-profile", "profileFunction")],
+            id="driver events",
+        ),
+        pytest.param(
+            view(TIME, device="neuron", costs={"device_ns": None, "measure": "host"}),
+            [("device time unknown", "showReport"), ("Re-profile", "profileFunction")],
+            id="device time unknown",
+        ),
+        pytest.param(
+            view(TIME, state="stale", device="neuron", costs={"device_ns": None, "measure": "host"}),
+            [("device time unknown (older, 3 min ago)", "showReport"), AGAIN],
+            id="device time unknown and stale",
+        ),
+        pytest.param(
+            view(None, state="none", device_kind="neuron"),
+            [("Profile on Neuron", "profileFunction")],
+            id="none on Neuron",
         ),
         pytest.param(
             view(0, costs={"warnings": ("a", NO_OPERATORS)}),
