@@ -19,6 +19,7 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -33,6 +34,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/SequenceNumber.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -1400,6 +1402,41 @@ int64_t choose_attention(
   return kMath;
 }
 
+// The CPU has none of its own, since autograd sees what its forward is made of.
+std::tuple<Tensor, Tensor> rms_norm_backward(
+    const Tensor& gradient,
+    const Tensor& input,
+    at::IntArrayRef shape,
+    const Tensor& rstd,
+    const std::optional<Tensor>& weight,
+    std::array<bool, 2> wanted) {
+  const Work work("aten::_fused_rms_norm_backward", "aten::_fused_rms_norm_backward.default");
+  Tensor input_gradient;
+  Tensor weight_gradient;
+  {
+    const OutOfSight out_of_sight;
+    Aliases aliases;
+    const Tensor grown = aliases.on_cpu(gradient).to(at::kFloat);
+    const Tensor normalised = aliases.on_cpu(input).to(at::kFloat) * aliases.on_cpu(rstd);
+    const Tensor weighted = weight ? grown * aliases.on_cpu(*weight) : grown;
+    std::vector<int64_t> inner(shape.size());
+    std::iota(inner.begin(), inner.end(), -static_cast<int64_t>(shape.size()));
+    const Tensor mean = (weighted * normalised).mean(inner, /*keepdim=*/true);
+    const Tensor result = aliases.on_cpu(rstd) * (weighted - normalised * mean);
+    input_gradient = aliases.on_device(result.to(input.scalar_type()));
+    if (weight && wanted[1]) {
+      const Tensor sum = (grown * normalised).sum_to_size(shape);
+      weight_gradient = aliases.on_device(sum.to(weight->scalar_type()));
+    }
+  }
+  if (!is_in_region) {
+    const int64_t on = input.device().index();
+    const std::string what = "aten::_fused_rms_norm_backward of " + std::to_string(input.numel()) + " elements";
+    work.submit_execution(what, device().cost("aten::_fused_rms_norm_backward", input.numel()), on);
+  }
+  return {input_gradient, weight_gradient};
+}
+
 // Every operator that the CPU has a kernel for is one of the device too, and so none that is made of others.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("copy_", copy);
@@ -1411,14 +1448,18 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("set_.source_Storage_storage_offset", set_part_of_storage);
   library.impl("set_.source_Tensor", set_tensor);
   library.impl("_fused_sdp_choice", choose_attention);
+  library.impl("_fused_rms_norm_backward", rms_norm_backward);
+  // On the CPU these are made of others, on the device they are one execution.
+  const std::set<std::string> made_of_others = {
+      "aten::_fused_rms_norm", "aten::convolution", "aten::convolution_backward"};
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
     if (!op || name.getNamespace() != std::string_view("aten") || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1)) {
       continue;
     }
-    const bool is_named = name.name == "aten::_fused_rms_norm" || fallback_operators().count(name.name) > 0;
-    if (is_named || op->hasKernelForDispatchKey(DispatchKey::CPU)) {
+    const bool is_fallback = fallback_operators().count(name.name) > 0;
+    if (is_fallback || made_of_others.count(name.name) > 0 || op->hasKernelForDispatchKey(DispatchKey::CPU)) {
       library.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run>());
     }
   }
