@@ -68,7 +68,8 @@ std::string environment(const char* name, const char* otherwise = "") {
 }
 
 bool is_on(const char* name) {
-  return environment(name, "0") != "0";
+  const std::string value = environment(name, "0");
+  return value != "0" && value != "false" && value != "False";
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -356,11 +357,12 @@ class Device {
   // Starts the runtime, once, at the first use of memory.
   void ensure_started() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (is_started_) {
+    if (started_in_ != 0) {
+      TORCH_CHECK(started_in_ == getpid(), "the Neuron runtime was started before this process was forked; use spawn");
       return;
     }
     cores_.take();
-    is_started_ = true;
+    started_in_ = getpid();
     if (is_on("NEURON_RT_INSPECT_ENABLE")) {
       const std::filesystem::path folder = environment("NEURON_RT_INSPECT_OUTPUT_DIR", "./output");
       std::filesystem::create_directories(folder);
@@ -371,7 +373,7 @@ class Device {
 
   bool is_started() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    return is_started_;
+    return started_in_ != 0;
   }
 
   // Queues work whose dispatch began at start_ns. The cost of what is listed by name is looked up here.
@@ -463,7 +465,8 @@ class Device {
   }
 
   std::mutex mutex_;
-  bool is_started_ = false;
+  // The process that started the runtime; 0 for none.
+  pid_t started_in_ = 0;
   Cores cores_;
   Costs costs_;
   std::deque<Execution> queue_;
@@ -573,6 +576,10 @@ class Session final : public libkineto::IActivityProfilerSession {
       libkineto::getLinkedActivityCallback linked_activity,
       int64_t,
       int64_t) override {
+    // That of April adds nothing.
+    if (mode() == Mode::april) {
+      return;
+    }
     for (const Dispatch& dispatch : recording_.dispatches) {
       auto& activity = add(libkineto::ActivityType::PRIVATEUSE1_RUNTIME, dispatch.name);
       activity.startTime = dispatch.start_ns;
@@ -622,7 +629,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
  private:
   static bool tells_executions() {
-    return mode() != Mode::mapping && mode() != Mode::nothing && mode() != Mode::april;
+    return mode() != Mode::mapping && mode() != Mode::nothing;
   }
 
   bool is_correlated() const {
@@ -778,7 +785,7 @@ c10::Device neuron(int64_t index) {
 
 std::atomic<int64_t> allocated_bytes{0};
 
-class Memory final : public c10::Allocator {
+class Memory final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     device().ensure_started();
@@ -795,6 +802,21 @@ class Memory final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
+
+  bool initialized() override {
+    return device().is_started();
+  }
+
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    stats.allocated_bytes[0].current = allocated_bytes;
+    return stats;
+  }
+
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override {}
 
  private:
   struct Block {
