@@ -19,6 +19,7 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -33,6 +34,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/SequenceNumber.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -66,7 +68,8 @@ std::string environment(const char* name, const char* otherwise = "") {
 }
 
 bool is_on(const char* name) {
-  return environment(name, "0") != "0";
+  const std::string value = environment(name, "0");
+  return value != "0" && value != "false" && value != "False";
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -354,11 +357,12 @@ class Device {
   // Starts the runtime, once, at the first use of memory.
   void ensure_started() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (is_started_) {
+    if (started_in_ != 0) {
+      TORCH_CHECK(started_in_ == getpid(), "the Neuron runtime was started before this process was forked; use spawn");
       return;
     }
     cores_.take();
-    is_started_ = true;
+    started_in_ = getpid();
     if (is_on("NEURON_RT_INSPECT_ENABLE")) {
       const std::filesystem::path folder = environment("NEURON_RT_INSPECT_OUTPUT_DIR", "./output");
       std::filesystem::create_directories(folder);
@@ -369,7 +373,7 @@ class Device {
 
   bool is_started() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    return is_started_;
+    return started_in_ != 0;
   }
 
   // Queues work whose dispatch began at start_ns. The cost of what is listed by name is looked up here.
@@ -461,7 +465,8 @@ class Device {
   }
 
   std::mutex mutex_;
-  bool is_started_ = false;
+  // The process that started the runtime; 0 for none.
+  pid_t started_in_ = 0;
   Cores cores_;
   Costs costs_;
   std::deque<Execution> queue_;
@@ -571,6 +576,10 @@ class Session final : public libkineto::IActivityProfilerSession {
       libkineto::getLinkedActivityCallback linked_activity,
       int64_t,
       int64_t) override {
+    // That of April adds nothing.
+    if (mode() == Mode::april) {
+      return;
+    }
     for (const Dispatch& dispatch : recording_.dispatches) {
       auto& activity = add(libkineto::ActivityType::PRIVATEUSE1_RUNTIME, dispatch.name);
       activity.startTime = dispatch.start_ns;
@@ -620,7 +629,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
  private:
   static bool tells_executions() {
-    return mode() != Mode::mapping && mode() != Mode::nothing && mode() != Mode::april;
+    return mode() != Mode::mapping && mode() != Mode::nothing;
   }
 
   bool is_correlated() const {
@@ -776,7 +785,7 @@ c10::Device neuron(int64_t index) {
 
 std::atomic<int64_t> allocated_bytes{0};
 
-class Memory final : public c10::Allocator {
+class Memory final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     device().ensure_started();
@@ -793,6 +802,21 @@ class Memory final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
+
+  bool initialized() override {
+    return device().is_started();
+  }
+
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    stats.allocated_bytes[0].current = allocated_bytes;
+    return stats;
+  }
+
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override {}
 
  private:
   struct Block {
@@ -1400,6 +1424,41 @@ int64_t choose_attention(
   return kMath;
 }
 
+// The CPU has none of its own, since autograd sees what its forward is made of.
+std::tuple<Tensor, Tensor> rms_norm_backward(
+    const Tensor& gradient,
+    const Tensor& input,
+    at::IntArrayRef shape,
+    const Tensor& rstd,
+    const std::optional<Tensor>& weight,
+    std::array<bool, 2> wanted) {
+  const Work work("aten::_fused_rms_norm_backward", "aten::_fused_rms_norm_backward.default");
+  Tensor input_gradient;
+  Tensor weight_gradient;
+  {
+    const OutOfSight out_of_sight;
+    Aliases aliases;
+    const Tensor grown = aliases.on_cpu(gradient).to(at::kFloat);
+    const Tensor normalised = aliases.on_cpu(input).to(at::kFloat) * aliases.on_cpu(rstd);
+    const Tensor weighted = weight ? grown * aliases.on_cpu(*weight) : grown;
+    std::vector<int64_t> inner(shape.size());
+    std::iota(inner.begin(), inner.end(), -static_cast<int64_t>(shape.size()));
+    const Tensor mean = (weighted * normalised).mean(inner, /*keepdim=*/true);
+    const Tensor result = aliases.on_cpu(rstd) * (weighted - normalised * mean);
+    input_gradient = aliases.on_device(result.to(input.scalar_type()));
+    if (weight && wanted[1]) {
+      const Tensor sum = (grown * normalised).sum_to_size(shape);
+      weight_gradient = aliases.on_device(sum.to(weight->scalar_type()));
+    }
+  }
+  if (!is_in_region) {
+    const int64_t on = input.device().index();
+    const std::string what = "aten::_fused_rms_norm_backward of " + std::to_string(input.numel()) + " elements";
+    work.submit_execution(what, device().cost("aten::_fused_rms_norm_backward", input.numel()), on);
+  }
+  return {input_gradient, weight_gradient};
+}
+
 // Every operator that the CPU has a kernel for is one of the device too, and so none that is made of others.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("copy_", copy);
@@ -1411,14 +1470,18 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("set_.source_Storage_storage_offset", set_part_of_storage);
   library.impl("set_.source_Tensor", set_tensor);
   library.impl("_fused_sdp_choice", choose_attention);
+  library.impl("_fused_rms_norm_backward", rms_norm_backward);
+  // On the CPU these are made of others, on the device they are one execution.
+  const std::set<std::string> made_of_others = {
+      "aten::_fused_rms_norm", "aten::convolution", "aten::convolution_backward"};
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
     if (!op || name.getNamespace() != std::string_view("aten") || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1)) {
       continue;
     }
-    const bool is_named = name.name == "aten::_fused_rms_norm" || fallback_operators().count(name.name) > 0;
-    if (is_named || op->hasKernelForDispatchKey(DispatchKey::CPU)) {
+    const bool is_fallback = fallback_operators().count(name.name) > 0;
+    if (is_fallback || made_of_others.count(name.name) > 0 || op->hasKernelForDispatchKey(DispatchKey::CPU)) {
       library.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run>());
     }
   }

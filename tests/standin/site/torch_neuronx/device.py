@@ -34,6 +34,20 @@ def set_device(device: Any) -> None:
     library.set_device(_index(device))
 
 
+class device:  # noqa: N801, as it is in other backends
+    """A context in which a device is the current one."""
+
+    def __init__(self, device: Any) -> None:
+        self._index = _index(device)
+
+    def __enter__(self) -> None:
+        self._before = current_device()
+        set_device(self._index)
+
+    def __exit__(self, *error: object) -> None:
+        set_device(self._before)
+
+
 def synchronize(device: Any = None) -> None:
     """Wait until all queued work of a device, by default the current one, is done."""
     library.synchronize(_index(device))

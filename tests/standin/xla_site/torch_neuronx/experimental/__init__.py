@@ -1,0 +1,1 @@
+"""Where the profiler of the XLA package is."""
