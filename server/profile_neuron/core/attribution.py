@@ -475,18 +475,21 @@ class _Maker:
 
     def _table(self, tally: _Tally) -> Iterator[OperatorRow]:
         """Sorted by what the lines are of."""
-        host = tally.host.table_ns
-        host_ns = dict(zip(host, apportion([host[name] for name in host], self.repeats), strict=True))
+        host_ns = self._averages(tally.host.table_ns)
         if self.device is None:
             for name in sorted(host_ns, key=lambda name: (-host_ns[name], name)):
                 yield OperatorRow(name, tally.table_calls[name] / self.repeats, host_ns[name], None)
             return
-        device = tally.device.table_ns
-        device_ns = dict(zip(device, apportion([device[name] for name in device], self.repeats), strict=True))
+        device_ns = self._averages(tally.device.table_ns)
         names = host_ns.keys() | device_ns.keys()
         for name in sorted(names, key=lambda name: (-device_ns.get(name, 0), -host_ns.get(name, 0), name)):
             calls = tally.table_calls[name] / self.repeats
             yield OperatorRow(name, calls, host_ns.get(name, 0), device_ns.get(name, 0))
+
+    def _averages(self, sums: Counter[str]) -> dict[str, int]:
+        # Sorted, so that the order in which a source lists them shows nowhere in the result.
+        names = sorted(sums)
+        return dict(zip(names, apportion([sums[name] for name in names], self.repeats), strict=True))
 
     def _provenance(self) -> str:
         toolchain = self.record.toolchain

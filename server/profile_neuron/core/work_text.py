@@ -53,7 +53,9 @@ def tiny_executions(costs: Iterable[tuple[int, RowCost | LineCost]]) -> Iterator
 
     costs: of the lines of a function, in order.
     """
-    steps = [(line, cost, operator.name) for line, cost in costs for operator in cost.operators]
+    # What a line calls says it at its own lines, or is not of the user's making.
+    own = [(line, cost) for line, cost in costs if cost.self_ns == cost.total_ns]
+    steps = [(line, cost, operator.name) for line, cost in own for operator in cost.operators]
     for found in fusible([name for _, _, name in steps]):
         of_it = {line: cost for line, cost, _ in steps[found.start : found.stop]}
         starts = sum(cost.executions or 0 for cost in of_it.values())

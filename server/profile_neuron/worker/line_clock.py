@@ -86,6 +86,11 @@ class LineClock:
             total.update(counter)
         return [(self._codes[key], count) for key, count in total.items()]
 
+    @property
+    def thread_count(self) -> int:
+        """How many threads project code ran on."""
+        return len(self._entries)
+
     def entered(self) -> list[CodeType]:
         """The project code objects that were entered or resumed while the clock was on, warm-up included."""
         return [code for key, code in list(self._codes.items()) if self._is_project.get(key)]

@@ -241,7 +241,7 @@ class _Capture:
         if clock.broken:
             self._warnings.append("the function used a profiler of its own; lines after that point may be missing")
         self._warnings += self._device_warnings()
-        if not window.all_threads:
+        if not window.all_threads and clock.thread_count > 1:
             self._warnings.append("this torch records only the calling thread; work in other threads is missing")
         report("read", 0, 0)
         (folder / run_folder.OPERATORS).write_bytes(window.operator_table())

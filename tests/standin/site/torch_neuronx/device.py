@@ -34,7 +34,7 @@ def set_device(device: Any) -> None:
     library.set_device(_index(device))
 
 
-class device:  # noqa: N801, as it is in other backends
+class device:
     """A context in which a device is the current one."""
 
     def __init__(self, device: Any) -> None:

@@ -7,13 +7,12 @@ import os
 _MODE = os.environ.get("STANDIN_NEURON_MODE", "kernels")
 
 if _MODE == "april":
-    from torch_neuronx.april import NeuronProfiler
+    pass
 else:
-    from torch_neuronx.session import NeuronProfiler, ProfileMode
 
     if _MODE == "uncorrelated":
-        from torch_neuronx.session import UncorrelatedConfig as NeuronConfig
+        pass
     else:
-        from torch_neuronx.session import NeuronConfig
+        pass
 
 __all__ = ["NeuronProfiler"] if _MODE == "april" else ["NeuronConfig", "NeuronProfiler", "ProfileMode"]

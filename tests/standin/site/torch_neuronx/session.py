@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch._C._profiler import _ExperimentalConfig
+
 from torch_neuronx.native import library
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class NeuronProfiler:
 
 def _options(**values: Any) -> str:
     given = {name: value for name, value in values.items() if value is not None}
-    return ";".join(f"{name}:{str(value).lower() if value is True or value is False else value}" for name, value in given.items())
+    return ";".join(
+        f"{name}:{str(value).lower() if value is True or value is False else value}" for name, value in given.items()
+    )
 
 
 def _cores(text: str | None) -> str | None:
