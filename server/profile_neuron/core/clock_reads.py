@@ -50,7 +50,7 @@ def _kind(call: ast.Call, imported: Container[str]) -> str:
     module, _, last = name.rpartition(".")
     if last in _WAITS and module:
         return "wait"
-    is_clock = last in _CLOCKS and (module in _CLOCK_MODULES or (not module and last in imported))
+    is_clock = last in imported if not module else module in _CLOCK_MODULES and last in _CLOCKS
     return "clock" if is_clock else ""
 
 
@@ -61,6 +61,7 @@ def _imported(tree: ast.Module) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in _CLOCK_MODULES
         for alias in node.names
+        if alias.name in _CLOCKS
     }
 
 
