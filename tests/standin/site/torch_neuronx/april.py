@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
+
 from torch_neuronx.native import library
 
 if TYPE_CHECKING:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 
+from torch_neuronx import april, session
+
 _MODE = os.environ.get("STANDIN_NEURON_MODE", "kernels")
 
 if _MODE == "april":
-    from torch_neuronx.april import NeuronProfiler
+    NeuronProfiler = april.NeuronProfiler
 else:
-    from torch_neuronx.session import NeuronProfiler, ProfileMode
-
-    if _MODE == "uncorrelated":
-        from torch_neuronx.session import UncorrelatedConfig as NeuronConfig
-    else:
-        from torch_neuronx.session import NeuronConfig
-
-__all__ = ["NeuronProfiler"] if _MODE == "april" else ["NeuronConfig", "NeuronProfiler", "ProfileMode"]
+    NeuronProfiler = session.NeuronProfiler
+    ProfileMode = session.ProfileMode
+    NeuronConfig = session.UncorrelatedConfig if _MODE == "uncorrelated" else session.NeuronConfig

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch._C._profiler import _ExperimentalConfig
+
 from torch_neuronx.native import library
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class NeuronProfiler:
         """What on_trace_ready is given."""
         folder = library.last_session_folder()
         if not folder:
-            print("Warning: there is no session directory, trace.json is not written", file=sys.stderr)
+            sys.stderr.write("Warning: there is no session directory, trace.json is not written\n")
             return
         path = Path(folder) / "trace.json"
         prof.export_chrome_trace(str(path))
@@ -99,7 +100,9 @@ class NeuronProfiler:
 
 def _options(**values: Any) -> str:
     given = {name: value for name, value in values.items() if value is not None}
-    return ";".join(f"{name}:{str(value).lower() if value is True or value is False else value}" for name, value in given.items())
+    return ";".join(
+        f"{name}:{str(value).lower() if value is True or value is False else value}" for name, value in given.items()
+    )
 
 
 def _cores(text: str | None) -> str | None:
@@ -110,7 +113,7 @@ def _cores(text: str | None) -> str | None:
 
 def _path(name: str, path: str | None) -> str | None:
     if path is not None and re.search(r"[:;\s]", str(path)):
-        print(f"Warning: ignored {name}, since {path!r} holds a colon, a semicolon or a blank", file=sys.stderr)
+        sys.stderr.write(f"Warning: ignored {name}, since {path!r} holds a colon, a semicolon or a blank\n")
         return None
     return path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class profile:  # noqa: N801, as it is there
+class profile:
     """Takes what it is given and records nothing."""
 
     def __init__(self, **options: Any) -> None:
