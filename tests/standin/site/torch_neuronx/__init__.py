@@ -6,10 +6,15 @@ import json
 import os
 from typing import Any
 
-import torch
 
-from torch_neuronx import device as _neuron
-from torch_neuronx.native import library
+def _autoload() -> None:
+    """What import torch calls, by the entry point. Defined first: this package may be what imports torch."""
+
+
+import torch  # noqa: E402
+
+from torch_neuronx import device as _neuron  # noqa: E402
+from torch_neuronx.native import library  # noqa: E402
 
 __all__ = ["clear_op_tracking", "get_executed_ops", "get_fallback_ops", "stream", "synchronize"]
 
@@ -39,10 +44,6 @@ def get_fallback_ops() -> list[str]:
 def clear_op_tracking() -> None:
     """Forget which operators ran."""
     library.clear_operators()
-
-
-def _autoload() -> None:
-    """What import torch calls, by the entry point."""
 
 
 def _set_up() -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 
+from torch_neuronx import april, session
+
 _MODE = os.environ.get("STANDIN_NEURON_MODE", "kernels")
 
 if _MODE == "april":
-    pass
+    NeuronProfiler = april.NeuronProfiler
 else:
-
-    if _MODE == "uncorrelated":
-        pass
-    else:
-        pass
-
-__all__ = ["NeuronProfiler"] if _MODE == "april" else ["NeuronConfig", "NeuronProfiler", "ProfileMode"]
+    NeuronProfiler = session.NeuronProfiler
+    ProfileMode = session.ProfileMode
+    NeuronConfig = session.UncorrelatedConfig if _MODE == "uncorrelated" else session.NeuronConfig

@@ -90,7 +90,7 @@ class NeuronProfiler:
         """What on_trace_ready is given."""
         folder = library.last_session_folder()
         if not folder:
-            print("Warning: there is no session directory, trace.json is not written", file=sys.stderr)
+            sys.stderr.write("Warning: there is no session directory, trace.json is not written\n")
             return
         path = Path(folder) / "trace.json"
         prof.export_chrome_trace(str(path))
@@ -113,7 +113,7 @@ def _cores(text: str | None) -> str | None:
 
 def _path(name: str, path: str | None) -> str | None:
     if path is not None and re.search(r"[:;\s]", str(path)):
-        print(f"Warning: ignored {name}, since {path!r} holds a colon, a semicolon or a blank", file=sys.stderr)
+        sys.stderr.write(f"Warning: ignored {name}, since {path!r} holds a colon, a semicolon or a blank\n")
         return None
     return path
 
