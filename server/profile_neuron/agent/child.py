@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from profile_neuron.errors import HostError
@@ -99,10 +100,10 @@ class Child:
 
     async def end(self) -> str:
         """End the whole group at once and say how the process itself ended."""
-        self._kill_group()
+        _kill_group(self._process.pid)
         code = await self._exit
         # Once more, for what the process started while it was being ended.
-        self._kill_group()
+        _kill_group(self._process.pid)
         self.running.discard(self._process.pid)
         self._stdout.close()
         assert self._process.stdin is not None
@@ -112,10 +113,6 @@ class Child:
     def close_output(self) -> None:
         """Read no more of what it prints; something that left its group may still hold the pipe."""
         self._stderr.close()
-
-    def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 class _Pipe:
@@ -139,29 +136,79 @@ class _Pipe:
 async def output_of(command: Sequence[str], limit_s: float, limit_bytes: int) -> bytes | None:
     """What a program prints on stdout; None where it cannot be started, takes too long or prints too much."""
     try:
+        async with _program(command, subprocess.DEVNULL) as (_, pipe):
+            return await asyncio.wait_for(_read_all(pipe, limit_bytes), limit_s)
+    except (HostError, asyncio.TimeoutError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a program ended."""
+
+    # None for one that took too long and was ended.
+    code: int | None
+    # The end of what it printed on stdout and stderr.
+    printed: bytes
+
+
+async def run_program(command: Sequence[str], limit_s: float, limit_bytes: int) -> Finished:
+    """Run a program in a group of its own, which is ended with it. Raises HostError where it cannot be started.
+
+    limit_bytes: how much is kept of what it prints; it may print more.
+    """
+    printed = bytearray()
+    async with _program(command, subprocess.STDOUT) as (process, pipe):
+        exiting = asyncio.get_running_loop().run_in_executor(None, process.wait)
+        reading = asyncio.create_task(_read_end(pipe, printed, limit_bytes), name=f"output of {command[0]}")
+        try:
+            await asyncio.wait([exiting], timeout=limit_s)
+            code = exiting.result() if exiting.done() else None
+            _kill_group(process.pid)
+            # What has left the group may still hold the pipe.
+            await asyncio.wait([reading], timeout=_END_S)
+        finally:
+            reading.cancel()
+    return Finished(code, bytes(printed))
+
+
+@contextlib.asynccontextmanager
+async def _program(command: Sequence[str], stderr: int) -> AsyncIterator[tuple[subprocess.Popen[bytes], _Pipe]]:
+    """A program without a wire, and its stdout; its group is ended after the block. Raises HostError as Child.start."""
+    try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
             cwd="/",
             bufsize=0,
             start_new_session=True,
         )
-    except OSError:
-        return None
+    except OSError as error:
+        raise HostError(f"{command[0]} cannot be started: {error.strerror or error}") from error
     Child.running.add(process.pid)
-    pipe = await _Pipe.open(process.stdout)
     try:
-        return await asyncio.wait_for(_read_all(pipe, limit_bytes), limit_s)
-    except asyncio.TimeoutError:
-        return None
+        pipe = await _Pipe.open(process.stdout)
+        try:
+            yield process, pipe
+        finally:
+            pipe.close()
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill_group(process.pid)
         process.wait()
         Child.running.discard(process.pid)
-        pipe.close()
+
+
+async def _read_end(pipe: _Pipe, printed: bytearray, limit_bytes: int) -> None:
+    while piece := await pipe.reader.read(_READ_BYTES):
+        printed += piece
+        del printed[:-limit_bytes]
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 async def _read_all(pipe: _Pipe, limit_bytes: int) -> bytes | None:
