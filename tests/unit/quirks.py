@@ -111,7 +111,12 @@ def written_anew(write: Callable[[dict[str, Any]], str]) -> bytes:
 
 def first_with(arguments: str) -> bytes:
     """The three launches with more in the arguments of the first execution."""
-    return file(PLAIN.replace('"External id": 11\n    }\n  },\n  {\n    "ph": "f"', f'"External id": 11, {arguments}\n    }}\n  }},\n  {{\n    "ph": "f"'))
+    return file(
+        PLAIN.replace(
+            '"External id": 11\n    }\n  },\n  {\n    "ph": "f"',
+            f'"External id": 11, {arguments}\n    }}\n  }},\n  {{\n    "ph": "f"',
+        )
+    )
 
 
 QUIRKS: dict[str, Quirk] = {

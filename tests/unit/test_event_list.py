@@ -84,7 +84,9 @@ ARGUMENTS = st.dictionaries(NAMES, st.recursive(st.integers() | NAMES | st.none(
 @st.composite
 def well_formed(draw: st.DrawFn) -> list[str]:
     """Events as texts, in one of the layouts that are in the wild, each with its position for its start."""
-    layout: dict[str, Any] = draw(st.sampled_from([{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}]))
+    layout: dict[str, Any] = draw(
+        st.sampled_from([{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}])
+    )
     texts = []
     for position in range(draw(st.integers(2, 6))):
         event = {"ph": "X", "cat": "cpu_op", "name": draw(NAMES), "pid": 1, "tid": 1, "ts": position, "dur": 1}

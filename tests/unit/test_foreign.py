@@ -137,7 +137,9 @@ def test_code_of_torch_is_no_function_of_the_user() -> None:
 
 
 # A call of f that calls g: launches of 10, 20 and 30 µs before, in and after g.
-def frame(name: str, ts: float, dur: float, number: int | None = None, parent: int | None = None, **changes: Any) -> dict[str, Any]:
+def frame(
+    name: str, ts: float, dur: float, number: int | None = None, parent: int | None = None, **changes: Any
+) -> dict[str, Any]:
     numbers = {} if number is None else {"Python id": number, "Python parent id": parent}
     return event(cat="python_function", name=name, ts=ts, dur=dur, args=numbers) | changes
 
@@ -233,8 +235,18 @@ def test_a_range_of_the_user_has_no_time_of_its_own_and_can_be_named() -> None:
 
 
 REMARKS = {
-    "a fallback": ("aten::cummin", ["aten::_to_copy"], ["nrt_d2h", "nrt_h2d"], [("cpu-fallback", ("from device", "to device"))]),
-    "reading a number": ("aten::item", ["aten::_local_scalar_dense"], ["Memcpy DtoH"], [("host-sync", ("from device",))]),
+    "a fallback": (
+        "aten::cummin",
+        ["aten::_to_copy"],
+        ["nrt_d2h", "nrt_h2d"],
+        [("cpu-fallback", ("from device", "to device"))],
+    ),
+    "reading a number": (
+        "aten::item",
+        ["aten::_local_scalar_dense"],
+        ["Memcpy DtoH"],
+        [("host-sync", ("from device",))],
+    ),
     "moving a tensor": ("aten::to", ["aten::_to_copy", "aten::copy_"], ["Memcpy HtoD"], [("transfer", ("to device",))]),
     "work and a copy": ("aten::index", ["aten::nonzero"], ["nrt_d2h", "neff"], [("transfer", ("from device",))]),
     "work": ("aten::mm", [], ["neff"], []),
@@ -246,7 +258,10 @@ def test_what_keeps_the_device_waiting(name: str, inner: list[str], executions: 
     events = [operator(1, 10, 50, name)]
     events += [operator(2 + depth, 11 + depth, 40 - depth, item) for depth, item in enumerate(inner)]
     asked = len(inner) + 1
-    events += [execution(asked, 4, item) | {"args": {"External id": asked, "correlation": 70 + at}} for at, item in enumerate(executions)]
+    events += [
+        execution(asked, 4, item) | {"args": {"External id": asked, "correlation": 70 + at}}
+        for at, item in enumerate(executions)
+    ]
     (found,) = profile(trace(frame("m.py(1): f", 0, 100, 1), *events)).functions
     assert [(item.kind, item.directions) for item in found.remarks] == told
     assert all((item.operator, item.calls, item.host_ns) == (name, 1, 50_000) for item in found.remarks)
@@ -262,8 +277,20 @@ def test_own_times_and_the_unattributed_add_up_to_the_device() -> None:
 def test_our_own_trace_of_a_cpu_names_its_functions() -> None:
     content = (TRACES / "torch-2.13.0-cpu-with_stack.json").read_bytes()
     found = profile(content)
-    calls = {(item.function.line, item.function.name): item.calls for item in found.functions if item.function.file == "sample.py"}
-    assert calls == {(10, "wrapper"): 2, (16, "rms"): 2, (26, "helper"): 2, (27, "<lambda>"): 2, (30, "gen"): 1, (32, "gen"): 3, (41, "run"): 1}
+    calls = {
+        (item.function.line, item.function.name): item.calls
+        for item in found.functions
+        if item.function.file == "sample.py"
+    }
+    assert calls == {
+        (10, "wrapper"): 2,
+        (16, "rms"): 2,
+        (26, "helper"): 2,
+        (27, "<lambda>"): 2,
+        (30, "gen"): 1,
+        (32, "gen"): 3,
+        (41, "run"): 1,
+    }
     assert found.device_ns is None
     assert not found.lacks_synchronize
     assert found.lost_names == 1

@@ -25,7 +25,7 @@ _GZIP_WINDOW = 31
 _PIECE_BYTES = 4096
 
 # An error of the json module counts the lines of all that it was given, so it is given no more than this.
-_WINDOW = 1 << 17
+_WINDOW = 1 << 16
 
 _LIST = re.compile(r'"traceEvents"\s*:\s*\[')
 _BASE = re.compile(r'"baseTimeNanoseconds"\s*:\s*"?(\d{1,20})')

@@ -77,7 +77,7 @@ def _faults(events: EventList) -> Iterator[str]:
     if events.mended:
         yield f"{_events(events.mended)} of the trace had to be mended, since the file is no valid JSON there"
     if events.damaged:
-        yield f"{_events(events.damaged)} of the trace could not be read, and nothing of it counts"
+        yield f"{_events(events.damaged)} of the trace could not be read and had to be left out"
     if events.has_foreign_bytes:
         yield "names in the trace hold bytes that are no UTF-8; they are shown with replacement characters"
 
@@ -92,7 +92,6 @@ class _Row(NamedTuple):
     name: str
     # Numbers as they are written, other texts as numbers of our own below zero.
     thread: int | None
-    lane: Lane
     start_ns: int | None
     duration_ns: int | None
     arguments: Mapping[str, Any]
@@ -116,10 +115,10 @@ class _Gathered:
             case None:
                 return
             case "flow" if phase in ("s", "f"):
-                self._add_flow(event, self._row(event), is_start=phase == "s")
+                self._add_flow(_integer(event.get("id")), self._row(event), None if phase == "s" else _lane(event))
             # One in two halves, of begin and end, has no duration in either; torch writes none.
             case "kernel" | "copy" | "driver" if phase in ("X", "B"):
-                self._add_device_event(kind, self._row(event))
+                self._add_device_event(kind, self._row(event), _lane(event))
             case "frame" if phase in ("X", "B"):
                 self._add_frame(self._row(event))
             case "operator" | "annotation" | "dispatch" if phase in ("X", "B"):
@@ -128,11 +127,11 @@ class _Gathered:
     def faults(self) -> Iterator[str]:
         """What could not be used, one sentence for each kind."""
         if self._untimed:
-            yield f"{_events(self._untimed)} of the trace had no usable time and are left out"
+            yield f"{_events(self._untimed)} of the trace had no usable time and had to be left out"
         if self.written.unfinished:
-            yield f"{_events(len(self.written.unfinished))} of the trace had no usable duration, so theirs is not known"
+            yield f"{_events(len(self.written.unfinished))} of the trace had no usable end, so its time is not known"
         if self._untimed_on_device:
-            yield f"{_events(self._untimed_on_device)} of the device had no usable time, so theirs is not known"
+            yield f"{_events(self._untimed_on_device)} of the device had no usable time, so it is not counted"
 
     def _row(self, event: Mapping[str, Any]) -> _Row:
         arguments = event.get("args")
@@ -140,7 +139,6 @@ class _Gathered:
         return _Row(
             name=_name(event.get("name")),
             thread=self._thread(event.get("tid")),
-            lane=(str(event.get("pid")), str(event.get("tid"))),
             start_ns=None if start_ns is None else start_ns + self._base_ns,
             duration_ns=None if duration_ns is None or duration_ns < 0 or event.get("ph") == "B" else duration_ns,
             arguments=arguments if isinstance(arguments, dict) else {},
@@ -177,7 +175,7 @@ class _Gathered:
         numbers = _number(row, "frame"), _number(row, "calling frame")
         self.frames.append(PythonFrame(row.name, row.thread, row.start_ns, row.start_ns + row.duration_ns, *numbers))
 
-    def _add_device_event(self, kind: Literal["kernel", "copy", "driver"], row: _Row) -> None:
+    def _add_device_event(self, kind: Literal["kernel", "copy", "driver"], row: _Row, lane: Lane) -> None:
         # A stamp that the device lost is written as 0.
         is_lost = row.start_ns == self._base_ns and row.duration_ns == 0
         if row.start_ns is None or row.duration_ns is None or is_lost:
@@ -185,16 +183,20 @@ class _Gathered:
             return
         numbers = _number(row, "external id"), _number(row, "correlation"), _number(row, "sequence")
         self.written.device_events.append(DeviceEvent(row.name, kind, row.start_ns, row.duration_ns, *numbers))
-        self.written.device_lanes.append(row.lane)
+        self.written.device_lanes.append(lane)
 
-    def _add_flow(self, event: Mapping[str, Any], row: _Row, is_start: bool) -> None:
-        number = _integer(event.get("id"))
+    def _add_flow(self, number: int | None, row: _Row, end: Lane | None) -> None:
+        """Note one end of a flow; end is where it leads, None at its start."""
         if number is None or row.start_ns is None:
             return
-        if not is_start:
-            self.written.flow_ends[row.lane, row.start_ns] = number
+        if end is not None:
+            self.written.flow_ends[end, row.start_ns] = number
         elif row.thread is not None:
             self.written.flow_starts.setdefault(number, (row.thread, row.start_ns))
+
+
+def _lane(event: Mapping[str, Any]) -> Lane:
+    return str(event.get("pid")), str(event.get("tid"))
 
 
 def _number(row: _Row, what: str) -> int | None:
