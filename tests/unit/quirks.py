@@ -139,7 +139,7 @@ QUIRKS: dict[str, Quirk] = {
         file(PLAIN, tail=TAIL.replace('"traceName"', '"deviceProperties": [{"id": 0, "name": "x"}],"traceName"'))
     ),
     "the beginning of an event is lost": Quirk(
-        file(PLAIN + '[8, 8]], "Ev Idx": 3}, "ph": "X"},' + FOURTH), 100.0, warns=True
+        file(PLAIN + '], "Ev Idx": 3}, "ph": "X"},' + FOURTH), 100.0, warns=True
     ),
     "header that does not parse": Quirk(file(PLAIN, head=HEAD.replace('"ms"', '"log": "say "hi"", INFO: ['))),
     "byte order mark": Quirk(b"\xef\xbb\xbf" + file(PLAIN)),
@@ -150,6 +150,7 @@ QUIRKS: dict[str, Quirk] = {
     "two gzip members": Quirk(gzip.compress(file(PLAIN)[:900]) + gzip.compress(file(PLAIN)[900:])),
     "gzip with zeros behind": Quirk(gzip.compress(file(PLAIN)) + b"\0" * 512),
     "gzip that is cut": Quirk(gzip.compress(file(PLAIN * 40), 1)[:-400], device_us=None, warns=True),
+    "gzip without its checksum": Quirk(gzip.compress(file(PLAIN))[:-8]),
     "gzip with a bad end": Quirk(gzip.compress(file(PLAIN + " " * 9000), 0)[:-9000], warns=True),
     "cut in an event": Quirk(file(PLAIN + FOURTH).partition(b'"k4"')[0] + b'"k4', warns=True),
     "cut between events": Quirk(file(PLAIN, tail=""), warns=True),
@@ -163,6 +164,7 @@ QUIRKS: dict[str, Quirk] = {
     "all names with quotes": Quirk(file(PLAIN.replace("model.py", 'a "b", {c}.py')), warns=True),
     # pytorch#98432, kineto#336
     "bare backslashes": Quirk(file(three(frame="C:\\Users\\new\\model.py(4): f")), warns=True),
+    "bare backslashes in arguments": Quirk(first_with('"Call stack": "C:\\model.py(4): f"'), warns=True),
     "escaped backslashes": Quirk(file(three(frame="C:\\\\Users\\\\new\\\\model.py(4): f"))),
     "newline in a name": Quirk(file(three(frame="lib = f(\n(1): <module>")), warns=True),
     "control character in a name": Quirk(file(three(frame="S\x01(1): <module>")), warns=True),

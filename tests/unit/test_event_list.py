@@ -39,6 +39,17 @@ def test_a_mended_name_is_the_one_that_was_meant() -> None:
     assert names("bytes that are no UTF-8") == ["ǀ\ufffd(0): f", *rest]
 
 
+def test_a_name_that_no_text_can_hold_is_shown_with_a_replacement() -> None:
+    assert read_exported_trace(QUIRKS["half of a surrogate pair"].content).device_events[0].name == "?"
+
+
+def test_a_file_that_was_begun_twice_gives_all_of_the_second_one() -> None:
+    content = file(PLAIN)
+    trace = read_exported_trace(content[: content.index(b'"cat"')] + content)
+    assert len(trace.frames) == len(trace.device_events) == 3
+    assert trace.warnings == ("1 event of the trace could not be read and had to be left out",)
+
+
 def test_the_trace_that_torch_wrote_with_quotes_in_names_is_read() -> None:
     trace = read_exported_trace((TRACES / "torch-2.13.0-cpu-annotation-names.json").read_bytes())
     assert [item.name for item in trace.annotations][:3] == ['say "hi"', "b/s", "nl"]

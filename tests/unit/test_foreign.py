@@ -118,7 +118,7 @@ def test_two_files_with_one_shortened_name_are_ambiguous() -> None:
     assert found.function == FunctionName("pkg/model.py", 2, "fwd")
     (found,) = foreign_profile(read_exported_trace(content), [*both[:1], "/w/other/model.py"]).functions
     assert found.paths == ("/w/rootA/pkg/model.py",)
-    assert foreign_profile(read_exported_trace(content), ["/w/el.py"]).functions == ()
+    assert foreign_profile(read_exported_trace(content), ["/w/el.py", "/w/apkg/model.py"]).functions == ()
 
 
 def test_a_trace_without_an_event_of_the_device_knows_no_device_time() -> None:
@@ -169,6 +169,26 @@ def test_a_frame_whose_return_was_missed_ends_where_its_caller_calls_again() -> 
     assert {item.function.name: item.host_ns for item in found.functions} == {"f": 100_000, "g": 40_000, "h": 20_000}
 
 
+def test_a_frame_that_nobody_called_ends_the_ones_that_are_open() -> None:
+    frames = [frame("m.py(1): f", 0, 900, 1), frame("m.py(9): g", 20, 5, 2, 1), frame("m.py(20): h", 60, 20, 3)]
+    assert device_us(profile(trace(*frames, *LAUNCHES))) == {"f": (30, 30), "g": (0, 0), "h": (30, 30)}
+
+
+def test_recursion_counts_once() -> None:
+    frames = [frame("m.py(1): f", 0, 100, 1), frame("m.py(1): f", 20, 20, 2, 1)]
+    (found,) = profile(trace(*frames, *LAUNCHES)).functions
+    assert (found.calls, found.host_ns, found.device_ns, found.own_device_ns) == (2, 100_000, 60_000, 60_000)
+
+
+def test_an_operators_own_time_is_without_the_ones_inside() -> None:
+    outer, inner = operator(1, 10, 50, "aten::linear"), operator(2, 20, 30, "aten::mm")
+    found = profile(trace(outer, inner, operator(3, 25, 40, "aten::copy_")))
+    # The last one ends after the one that it began in, whose time it takes no more of than there is.
+    assert {item.name: item.self_host_ns for item in found.operators} == {
+        "aten::linear": 20_000, "aten::mm": 5_000, "aten::copy_": 40_000,
+    }  # fmt: skip
+
+
 def test_a_frame_ends_with_its_caller() -> None:
     frames = [frame("m.py(1): f", 0, 50, 1), frame("m.py(9): g", 20, 900, 2, 1)]
     found = profile(trace(*frames, *LAUNCHES))
@@ -199,6 +219,12 @@ def test_frames_that_lost_their_names_are_not_one_function() -> None:
     assert device_us(found) == {"f": (30, 30)}
     assert [(item.reason, item.device_ns) for item in found.unattributed] == [("name-lost", 30_000)]
     assert found.lost_names == 2
+
+
+def test_what_a_frame_without_a_name_called_of_torch_has_lost_it_too() -> None:
+    frames = [frame("unknown", 0, 100, 1), frame("torch/x.py(1): call", 20, 20, 2, 1)]
+    found = profile(trace(*frames, *LAUNCHES))
+    assert [(item.reason, item.executions) for item in found.unattributed] == [("name-lost", 3)]
 
 
 @pytest.mark.parametrize(
@@ -265,6 +291,13 @@ def test_what_keeps_the_device_waiting(name: str, inner: list[str], executions: 
     (found,) = profile(trace(frame("m.py(1): f", 0, 100, 1), *events)).functions
     assert [(item.kind, item.directions) for item in found.remarks] == told
     assert all((item.operator, item.calls, item.host_ns) == (name, 1, 50_000) for item in found.remarks)
+
+
+def test_nothing_is_said_of_operators_inside_of_compiled_code() -> None:
+    region = operator(1, 10, 60, "Torch-Compiled Region: 0/0")
+    events = [region, operator(2, 20, 30, "aten::cummin"), execution(2, 4, "nrt_d2h")]
+    (found,) = profile(trace(frame("m.py(1): f", 0, 100, 1), *events)).functions
+    assert (found.compiled, found.remarks, found.device_ns) == (True, (), 4_000)
 
 
 def test_own_times_and_the_unattributed_add_up_to_the_device() -> None:

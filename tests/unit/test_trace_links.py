@@ -72,6 +72,13 @@ def test_a_dispatch_without_an_id_was_made_in_the_operator_that_was_open() -> No
         assert asked_by(MM, ADD, inner, dispatch(start, 90, correlation=9), execution(correlation=9)) == [name]
 
 
+def test_of_operators_with_the_same_start_the_longer_one_is_outside() -> None:
+    inner = operator(3, 10, 5, "aten::fill_")
+    for events in ([MM, inner], [inner, MM]):
+        assert asked_by(*events, dispatch(12, correlation=9), execution(correlation=9)) == ["aten::fill_"]
+        assert asked_by(*events, dispatch(16, correlation=9), execution(correlation=9)) == ["aten::mm"]
+
+
 def test_a_dispatch_of_another_thread_was_not_made_in_it() -> None:
     other = dispatch(55, correlation=9) | {"tid": 6}
     assert asked_by(MM, ADD, other, execution(correlation=9)) == ["nrt_execute"]

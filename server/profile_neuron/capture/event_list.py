@@ -55,7 +55,7 @@ class EventList:
         # The end of the list is missing.
         self.is_cut = False
         self.has_foreign_bytes = False
-        self._text = self._decoded(self._inflated(content))
+        self._text = self._decoded(_inflated(content))
         if not self._text or self._text.isspace():
             raise CaptureError("the trace is empty; profile again")
         self._start = _list_start(self._text)
@@ -97,30 +97,6 @@ class EventList:
                 yield event
             position = following.end() if following else stop
 
-    def _inflated(self, content: bytes) -> bytes:
-        """What a gzip stream of one or several members holds, as far as it goes; other content as it is."""
-        if not content.startswith(_GZIP):
-            return content
-        pieces = []
-        member = zlib.decompressobj(_GZIP_WINDOW)
-        is_open = True
-        try:
-            for start in range(0, len(content), _PIECE_BYTES):
-                piece = content[start : start + _PIECE_BYTES]
-                while piece:
-                    pieces.append(member.decompress(piece))
-                    is_open = not member.eof
-                    # Tapes and block devices leave zeros behind the last member.
-                    piece = member.unused_data.lstrip(b"\0")
-                    if member.eof:
-                        member = zlib.decompressobj(_GZIP_WINDOW)
-        except zlib.error as error:
-            if not any(pieces):
-                raise CaptureError(f"the trace cannot be read ({error}); profile again") from error
-            is_open = True
-        self.is_cut = is_open
-        return b"".join(pieces)
-
     def _decoded(self, content: bytes) -> str:
         encoding = json.detect_encoding(content)
         try:
@@ -128,6 +104,28 @@ class EventList:
         except UnicodeDecodeError:
             self.has_foreign_bytes = True
             return content.decode(encoding, "replace")
+
+
+def _inflated(content: bytes) -> bytes:
+    """What a gzip stream of one or several members holds, as far as it goes; other content as it is."""
+    if not content.startswith(_GZIP):
+        return content
+    pieces = []
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        for start in range(0, len(content), _PIECE_BYTES):
+            piece = content[start : start + _PIECE_BYTES]
+            while piece:
+                pieces.append(member.decompress(piece))
+                # Tapes and block devices leave zeros behind the last member.
+                piece = member.unused_data.lstrip(b"\0")
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP_WINDOW)
+    except zlib.error as error:
+        # Whether the end is missing is told by the list of events.
+        if not any(pieces):
+            raise CaptureError(f"the trace cannot be read ({error}); profile again") from error
+    return b"".join(pieces)
 
 
 def _list_start(text: str) -> int:
