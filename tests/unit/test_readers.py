@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from profile_neuron.capture.framework_trace import read_framework_trace
+from profile_neuron.capture.framework_trace import read_exported_trace, read_framework_trace
 from profile_neuron.capture.line_log import read_line_log, read_record
 from profile_neuron.capture.operator_table import read_operator_table
 from profile_neuron.core.model import Event
@@ -67,32 +67,63 @@ def test_only_operators_of_the_host_are_read() -> None:
     assert len(read_framework_trace(content).events) == 1
 
 
-@pytest.mark.parametrize("change", [{"dur": None}, {"dur": -1}, {"ts": "soon"}, {"tid": "stream 7"}])
-def test_an_event_without_a_usable_time_is_left_out_and_counted(change: dict) -> None:
-    found = read_framework_trace(trace(event(), event(**change)))
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        ({"dur": None}, "had no usable end, so its time is not known"),
+        ({"dur": -1}, "had no usable end, so its time is not known"),
+        ({"dur": True}, "had no usable end, so its time is not known"),
+        ({"ts": "soon"}, "had no usable time and had to be left out"),
+        ({"ts": "nan"}, "had no usable time and had to be left out"),
+        ({"tid": None}, "had no usable time and had to be left out"),
+    ],
+)
+def test_an_operator_without_a_usable_time_is_left_out_and_counted(change: dict, warning: str) -> None:
+    found = read_framework_trace(trace(event(), event(**change), event(**change)))
     assert len(found.events) == 1
-    assert found.warnings == ("1 events of the trace had no usable time and are left out",)
+    assert found.warnings == (f"2 events of the trace {warning}",)
+
+
+def test_a_named_thread_is_one_thread_that_has_no_native_id() -> None:
+    content = trace(event(tid="stream 7"), event(tid="stream 7"), event(tid="stream 8"), event(tid="5"))
+    assert [item.thread for item in read_framework_trace(content).events] == [-1, -1, -2, 5]
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "does not parse at line 1, column 1"),
-        (b"{", "does not parse at line 1"),
-        (trace(event())[:-20], "does not parse at line 1"),
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"{", "no list of events"),
+        (trace(event())[:-20], "cut short before the end of its first event"),
+        (b'{"traceEvents": [', "cut short before the end of its first event"),
         (b"null", "no list of events"),
         (b"{}", "no list of events"),
         (b"\x1f\x8bbroken", "cannot be read"),
+        (b"\x1f\x8b", "is empty"),
+        (b"PAR1\x00\x01\x02", "no list of events"),
     ],
 )
-def test_a_trace_that_does_not_parse_as_a_whole_is_one_sentence(content: bytes, sentence: str) -> None:
+def test_a_trace_in_which_nothing_can_be_used_is_one_sentence(content: bytes, sentence: str) -> None:
     with pytest.raises(CaptureError, match=sentence):
         read_framework_trace(content)
 
 
-def test_the_invalid_trace_that_torch_writes_for_a_quote_in_a_name_is_one_sentence() -> None:
-    with pytest.raises(CaptureError, match="does not parse at line 84, column 19"):
-        read_framework_trace((TRACES / "torch-2.13.0-cpu-annotation-names.json").read_bytes())
+def test_numbers_that_link_events_may_be_spelled_in_several_ways() -> None:
+    spelled = [
+        {"External id": 3, "correlation": 4, "nrt_sequence_id": 5},
+        {"external id": "3", "correlation_id": "4", "seq_id": "5"},
+    ]
+    content = trace(event(args={"External id": 3}), *(event(cat="privateuse1_driver", args=item) for item in spelled))
+    found = read_exported_trace(content)
+    assert [(item.external_id, item.correlation, item.sequence) for item in found.device_events] == [(3, 4, 5)] * 2
+
+
+@pytest.mark.parametrize("written", [-1, True, 1.5, "x", None, [1], "1" * 30])
+def test_what_is_no_number_links_nothing(written: object) -> None:
+    content = trace(event(cat="privateuse1_driver", args={"External id": written, "correlation": written}))
+    (found,) = read_exported_trace(content).device_events
+    assert (found.external_id, found.correlation) == (None, None)
 
 
 def test_the_operator_table_gives_the_same_events_as_it_was_written_from() -> None:

@@ -17,15 +17,16 @@ from profile_neuron.core.model import DeviceEvent, DeviceTrace, Direction, Execu
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from profile_neuron.core.model import Event, Submission
+    from profile_neuron.core.model import Event, FrameworkTrace, Submission
 
-Role = Literal["operator", "frame", "dispatch", "kernel", "copy", "driver"]
+Role = Literal["operator", "annotation", "frame", "dispatch", "flow", "kernel", "copy", "driver"]
 
 # What the categories of events stand for. Names of Neuron's may become others: they are in this table alone.
 ROLES: dict[str, Role] = {
     "cpu_op": "operator",
-    "user_annotation": "operator",
+    "user_annotation": "annotation",
     "python_function": "frame",
+    "ac2g": "flow",
     "privateuse1_runtime": "dispatch",
     "cuda_runtime": "dispatch",
     "cuda_driver": "dispatch",
@@ -81,6 +82,14 @@ def device_trace(
     known = {event.external_id for event in operators if event.external_id is not None}
     executions = tuple(_executions(chosen, known, dispatches or {}, mapping or {}))
     return DeviceTrace(executions, operators, source, is_driver, warnings)
+
+
+def device_trace_of(
+    trace: FrameworkTrace, source: str, mapping: Mapping[int, tuple[Submission, ...]] | None = None
+) -> DeviceTrace | None:
+    """The executions that an exported trace tells of; None where it has no event of the device."""
+    hosts = (*trace.operators, *trace.annotations, *trace.places)
+    return device_trace(trace.device_events, hosts, source, mapping=mapping)
 
 
 def union_ns(intervals: Iterable[tuple[int, int]]) -> int:

@@ -155,6 +155,43 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class PythonFrame:
+    """One execution of a Python function, as torch's profiler notes it: model.py(3): rms."""
+
+    name: str
+    # As in Event.
+    thread: int
+    start_ns: int
+    # Later than it was where the profiler missed the return.
+    end_ns: int
+    # Number of the frame; None where the source gives none.
+    number: int | None
+    # Number of the frame that called it; None for the first of a thread too.
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkTrace:
+    """All that an exported trace says, whoever recorded it, as far as it can be read."""
+
+    operators: tuple[Event, ...]
+    # Ranges of the user's and of the profiler's.
+    annotations: tuple[Event, ...]
+    # What device events name where no operator with a time does, of no length: operators whose end is not known, and
+    # dispatches outside of all operators, which have External ids below zero.
+    places: tuple[Event, ...]
+    frames: tuple[PythonFrame, ...]
+    # With the External id of the operator or place that asked for them; None where none is known.
+    device_events: tuple[DeviceEvent, ...]
+    # How often the device was asked for something, whatever came of it.
+    dispatches: int
+    # partial where something is missing, damaged or without a time; the warnings say what.
+    status: Literal["complete", "partial"]
+    # One sentence for each kind of fault, without its period.
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A project file as it was executed."""
 
