@@ -27,7 +27,7 @@ from profile_neuron.core.model import (
 )
 from tests.unit.test_attribution import LOG, RECORD, Timeline, function, selves, totals
 
-ON_NEURON = replace(RECORD, device=DeviceCapture("beta", "runtime"), device_name="NeuronCore")
+ON_NEURON = replace(RECORD, device=DeviceCapture("beta", "runtime", 4242), device_name="NeuronCore")
 
 
 def ids(timeline: Timeline, name: str) -> list[int]:
@@ -337,7 +337,7 @@ def test_an_operator_that_reads_back_and_starts_something_copies() -> None:
 
 @pytest.mark.parametrize("name", ["aten::cummin", "cummin", "aten::cummin.out", "cummin.dim"])
 def test_an_operator_that_torch_neuronx_names_ran_on_the_cpu_even_where_nothing_else_is_known(name: str) -> None:
-    record = replace(ON_NEURON, device=DeviceCapture("beta", "runtime", (name,)))
+    record = replace(ON_NEURON, device=DeviceCapture("beta", "runtime", 4242, (name,)))
     assert remarks(of_operator("aten::cummin"), None, record) == [(6, "cpu-fallback", "aten::cummin")]
 
 

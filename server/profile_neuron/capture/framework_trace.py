@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from profile_neuron.capture.event_list import EventList
 from profile_neuron.capture.trace_links import Dispatch, Written, link
-from profile_neuron.core.executions import role
+from profile_neuron.core.executions import SEQUENCE_KEYS, role
 from profile_neuron.core.model import DeviceEvent, Event, FrameworkTrace, PythonFrame, Trace
 from profile_neuron.errors import CaptureError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = {
     "external id": ("External id", "external id", "External ID", "external_id"),
     "correlation": ("correlation", "correlation_id", "Correlation ID"),
-    "sequence": ("nrt_sequence_id", "nrt_seq_id", "sequence_id", "seq_id"),
+    "sequence": SEQUENCE_KEYS,
     "frame": ("Python id",),
     "calling frame": ("Python parent id",),
 }

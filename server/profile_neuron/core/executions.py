@@ -41,7 +41,7 @@ _TO_DEVICE = re.compile(r"h2d|htod|host.?to.?device|copy_?in|tensor_write", re.I
 _FROM_DEVICE = re.compile(r"d2h|dtoh|device.?to.?host|copy_?out|tensor_read", re.IGNORECASE)
 
 # Names under which the runtime's number of an execution may stand; which of them it is, is not documented.
-SEQUENCE_KEYS = ("nrt_sequence_id", "nrta_seq_id", "nrt_seq_id", "seq_id")
+SEQUENCE_KEYS = ("nrt_sequence_id", "nrta_seq_id", "nrt_seq_id", "sequence_id", "seq_id")
 
 QUEUEING = "times are of driver events and may include queueing"
 

@@ -321,6 +321,8 @@ class DeviceCapture:
     api: str
     # runtime, or device as well.
     mode: str
+    # Of the worker, by which the profiler names its folders.
+    pid: int
     # Names of operators that ran on the CPU instead, as torch-neuronx tells them; they may have a namespace or not.
     fallback_operators: tuple[str, ...] = ()
     # What is not as it should be, one sentence each without its period.

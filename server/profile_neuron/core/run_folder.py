@@ -14,6 +14,8 @@ LINES = "lines.json"
 SEQUENCES = "sequences.json"
 # The folder for what the Neuron profiler writes: its session folders.
 NEURON = "neuron"
+# Tables that Neuron Explorer made of them, where nothing else tells the times of the device.
+EXPLORER = "explorer"
 # What the agent knows of the run: model.AgentNotes as JSON.
 AGENT = "agent.json"
 # What faulthandler writes when the worker crashes or is asked where it is; gone after a run that ended by itself.

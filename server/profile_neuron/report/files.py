@@ -12,7 +12,7 @@ from profile_neuron.core import run_folder
 from profile_neuron.core.attribution import attribute
 from profile_neuron.core.model import NO_NOTES
 from profile_neuron.errors import CaptureError
-from profile_neuron.report.device_files import device_of
+from profile_neuron.report.device_files import DeviceFiles, device_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +35,11 @@ def report(folder: Path, progress: Callable[[Phase], None] = lambda phase: None)
         record = read_record(_content(folder, run_folder.RECORD))
         log = read_line_log(_content(folder, run_folder.LINES))
         trace, table = _trace(folder)
-        device, marks, problems = device_of(folder, table) if record.device is not None else (None, None, ())
+        device = DeviceFiles() if record.device is None else device_files(folder, record.device.pid, table)
         notes = _notes(folder)
         progress("attribute")
-        trace = replace(trace, warnings=(*trace.warnings, *problems))
-        return attribute(record, trace, log, device, marks, notes)
+        trace = replace(trace, warnings=(*trace.warnings, *device.problems))
+        return attribute(record, trace, log, device.trace, device.marks, notes)
     except CaptureError as error:
         raise CaptureError(f"{folder}: {error}") from error
 

@@ -328,7 +328,11 @@ class _Capture:
             self._warnings.append("nothing of it ran on a NeuronCore; times are of the CPU")
             return None
         return DeviceCapture(
-            self._found.api, self._request.profile_mode, neuron.fallback_operators(), tuple(self._neuron.remarks)
+            self._found.api,
+            self._request.profile_mode,
+            self._pid,
+            neuron.fallback_operators(),
+            tuple(self._neuron.remarks),
         )
 
     def _record(self, clock: LineClock, window: torch_host.Window) -> RunRecord:
