@@ -70,9 +70,9 @@ def test_only_operators_of_the_host_are_read() -> None:
 @pytest.mark.parametrize(
     ("change", "warning"),
     [
-        ({"dur": None}, "had no usable end, so its time is not known"),
-        ({"dur": -1}, "had no usable end, so its time is not known"),
-        ({"dur": True}, "had no usable end, so its time is not known"),
+        ({"dur": None}, "had no usable end, so no time is counted there"),
+        ({"dur": -1}, "had no usable end, so no time is counted there"),
+        ({"dur": True}, "had no usable end, so no time is counted there"),
         ({"ts": "soon"}, "had no usable time and had to be left out"),
         ({"ts": "nan"}, "had no usable time and had to be left out"),
         ({"tid": None}, "had no usable time and had to be left out"),

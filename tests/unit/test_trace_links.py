@@ -88,6 +88,9 @@ def test_a_dispatch_outside_of_all_operators_stands_for_one() -> None:
     frame = event(cat="python_function", name="m.py(1): f", ts=0, dur=100, args={"Python id": 1})
     events = [frame, MM, dispatch(40, correlation=9), dispatch(45, correlation=10), execution(correlation=9)]
     assert asked_by(*events) == ["nrt_execute"]
+    assert asked_by(*events, execution(correlation=10)) == ["nrt_execute"] * 2
+    both = read_exported_trace(trace(*events, execution(correlation=10))).device_events
+    assert both[0].external_id != both[1].external_id
     found = foreign_profile(read_exported_trace(trace(*events)))
     assert [(item.function.name, item.device_ns) for item in found.functions] == [("f", 9_000)]
     assert [item.name for item in found.operators] == ["aten::mm"], "it is no operator"

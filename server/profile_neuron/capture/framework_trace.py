@@ -129,9 +129,9 @@ class _Gathered:
         if self._untimed:
             yield f"{_events(self._untimed)} of the trace had no usable time and had to be left out"
         if self.written.unfinished:
-            yield f"{_events(len(self.written.unfinished))} of the trace had no usable end, so its time is not known"
+            yield f"{_events(len(self.written.unfinished))} of the trace had no usable end, so no time is counted there"
         if self._untimed_on_device:
-            yield f"{_events(self._untimed_on_device)} of the device had no usable time, so it is not counted"
+            yield f"{_events(self._untimed_on_device)} of the device had no usable time, so no time is counted there"
 
     def _row(self, event: Mapping[str, Any]) -> _Row:
         arguments = event.get("args")
@@ -140,7 +140,7 @@ class _Gathered:
             name=_name(event.get("name")),
             thread=self._thread(event.get("tid")),
             start_ns=None if start_ns is None else start_ns + self._base_ns,
-            duration_ns=None if duration_ns is None or duration_ns < 0 or event.get("ph") == "B" else duration_ns,
+            duration_ns=None if duration_ns is None or duration_ns < 0 else duration_ns,
             arguments=arguments if isinstance(arguments, dict) else {},
         )
 
