@@ -73,7 +73,17 @@ def serve(start: Callable[..., Client], cores: Path, tmp_path: Path) -> Callable
 
 
 def sample(client: Client) -> Document:
-    return client.open(shutil.copy(ROOT / "samples" / "rms_norm.py", client.roots[0]))
+    path = client.roots[0] / "rms_norm.py"
+    shutil.copy(ROOT / "samples" / "rms_norm.py", path)
+    return client.open(path)
+
+
+def hover(client: Client, document: Document, line: int) -> str:
+    """What a hover says of a line, from 1, as text."""
+    found = client.hover(document.uri, line - 1, 6)
+    assert found is not None
+    text: str = found["contents"]["value"]
+    return text.replace("\\", "")
 
 
 def naive(seen: dict[int, str]) -> dict[int, str]:
@@ -88,24 +98,24 @@ def test_a_save_waits_for_the_core_and_then_shows_device_time_at_each_line(
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "naive"})
     busy = f"Device busy (pid {holder.pid}, 1 core), waiting"
-    until(client, lambda: lenses(client, document), lambda seen: busy in seen, COLD_S)
+    until(client, lambda: lenses(client, document.uri), lambda seen: busy in seen, COLD_S)
     settle(client, client.roots[0])
-    assert busy in lenses(client, document)
+    assert busy in lenses(client, document.uri)
     assert holder.poll() is None, "nobody is ended for it"
 
     assert holder.stdin is not None
     holder.stdin.close()
     assert holder.wait(10) == 0
-    until(client, lambda: lenses(client, document)[0], lambda title: title == "2.36 ms device", COLD_S)
-    assert naive(hints(client, document)) == HINTS
-    told = {(item["range"]["start"]["line"] + 1, item["code"]) for item in diagnostics(client, document)}
+    until(client, lambda: lenses(client, document.uri)[0], lambda title: title == "2.36 ms device", COLD_S)
+    assert naive(hints(client, document.uri)) == HINTS
+    told = {(item["range"]["start"]["line"] + 1, item["code"]) for item in diagnostics(client, document.uri)}
     assert told == {(40, "tiny-executions"), (42, "transfer")}
     # 3 and 4 are Information and Hint.
-    assert {item["severity"] for item in diagnostics(client, document)} == {4}
-    hover = client.hover(document, 42, 5)
-    assert "**device 396 µs**" in hover
-    assert "aten::add copies from the host to the device" in hover.replace("\\", "")
-    assert "Neuron time of executions from the profiler in the worker" in hover.replace("\\", "")
+    assert {item["severity"] for item in diagnostics(client, document.uri)} == {4}
+    told_of_line = hover(client, document, 42)
+    assert "**device 396 µs**" in told_of_line
+    assert "aten::add copies from the host to the device" in told_of_line
+    assert "Neuron time of executions from the profiler in the worker" in told_of_line
 
 
 def test_a_function_that_was_never_run_is_offered_for_neuron_once_a_device_is_known(
@@ -114,27 +124,26 @@ def test_a_function_that_was_never_run_is_offered_for_neuron_once_a_device_is_kn
     client = serve()
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "fused"})
-    until(client, lambda: lenses(client, document), lambda seen: "403 µs device" in seen, COLD_S)
-    assert lenses(client, document) == ["Profile on Neuron", "403 µs device", "Re-profile", "Profile on Neuron"]
+    until(client, lambda: lenses(client, document.uri), lambda seen: "403 µs device" in seen, COLD_S)
+    assert lenses(client, document.uri) == ["Profile on Neuron", "403 µs device", "Re-profile", "Profile on Neuron"]
 
 
 def test_lines_that_run_as_one_execution_show_one_figure_that_they_share(serve: Callable[..., Client]) -> None:
     client = serve("fusion")
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "naive"})
-    until(client, lambda: lenses(client, document)[0], lambda title: title == "2.36 ms device", COLD_S)
-    assert naive(hints(client, document)) == dict.fromkeys(HINTS, "≈2.36 ms · 100 % · shared")
-    hover = client.hover(document, 43, 5).replace("\\", "")
-    assert "measured together for lines 40, 41, 42, 43, 44, 45, counted once" in hover
-    assert diagnostics(client, document) == []
+    until(client, lambda: lenses(client, document.uri)[0], lambda title: title == "2.36 ms device", COLD_S)
+    assert naive(hints(client, document.uri)) == dict.fromkeys(HINTS, "≈2.36 ms · 100 % · shared")
+    assert "measured together for lines 40, 41, 42, 43, 44, 45, counted once" in hover(client, document, 43)
+    assert diagnostics(client, document.uri) == []
 
 
 def test_unknown_device_time_is_said_and_the_hosts_is_marked(serve: Callable[..., Client]) -> None:
     client = serve("nothing")
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "naive"})
-    until(client, lambda: lenses(client, document)[0], lambda title: title == "device time unknown", COLD_S)
-    shown = naive(hints(client, document))
+    until(client, lambda: lenses(client, document.uri)[0], lambda title: title == "device time unknown", COLD_S)
+    shown = naive(hints(client, document.uri))
     assert set(shown) == set(HINTS)
     assert all(text.startswith("host ") for text in shown.values())
 
@@ -143,13 +152,13 @@ def test_an_edit_marks_device_time_as_one_of_before(serve: Callable[..., Client]
     client = serve()
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "naive"})
-    until(client, lambda: lenses(client, document)[0], lambda title: title == "2.36 ms device", COLD_S)
+    until(client, lambda: lenses(client, document.uri)[0], lambda title: title == "2.36 ms device", COLD_S)
     document.replace("scale = torch.rsqrt(shifted)", "scale = torch.rsqrt(shifted + 0)")
-    assert lenses(client, document)[0].startswith("2.36 ms (edited since, ")
-    assert naive(hints(client, document)) == {
+    assert lenses(client, document.uri)[0].startswith("2.36 ms (edited since, ")
+    assert naive(hints(client, document.uri)) == {
         line: f"~{text.partition(' ·')[0]}" for line, text in HINTS.items() if line != 43
     }
     document.save()
     # Another operator in one more execution.
-    until(client, lambda: lenses(client, document)[0], lambda title: title.startswith("2."), COLD_S)
+    until(client, lambda: lenses(client, document.uri)[0], lambda title: title.startswith("2."), COLD_S)
     until_fresh(client, document.uri)
