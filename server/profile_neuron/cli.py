@@ -421,10 +421,11 @@ def doctor_command(arguments: argparse.Namespace) -> int:
         terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
         return EXIT_FAILED
     remarks = diagnose(environment)
+    width = 1 + max(len(remark.subject) for remark in remarks)
     for remark in remarks:
-        terminal.out.print(f"{remark.mark} {remark.subject:<14}{remark.finding}")
+        terminal.out.print(f"{remark.mark} {remark.subject:<{width}}{remark.finding}")
         if remark.advice:
-            terminal.out.print(f"{'':<16}→ {remark.advice}")
+            terminal.out.print(f"{'':<{width + 2}}→ {remark.advice}")
     return EXIT_FAILED if any(remark.mark == BROKEN for remark in remarks) else EXIT_OK
 
 

@@ -62,7 +62,7 @@ def _neuron(environment: Environment) -> Iterator[Remark]:
     if host is None or not (environment.torch_neuronx or host.driver or host.device_files or host.tools):
         yield _torch_neuronx(environment)
         return
-    yield _driver(host)
+    yield _driver(host, environment.neuron_count)
     for name, purpose in _TOOLS.items():
         yield _tool(name, purpose, next((tool for tool in host.tools if tool.name == name), None))
     yield _torch_neuronx(environment)
@@ -70,13 +70,15 @@ def _neuron(environment: Environment) -> Iterator[Remark]:
         yield _cores(host.core_count, host.holders)
 
 
-def _driver(host: NeuronHost) -> Remark:
+def _driver(host: NeuronHost, core_count: int) -> Remark:
     files = host.device_files
     named = f"{files[0]} to {files[-1]}" if len(files) > 1 else "".join(files)
     if host.driver and files:
         return Remark(GOOD, "driver", f"{host.driver}, {named}")
     if files:
         return Remark(GOOD, "driver", f"of an unknown version, {named}")
+    if core_count:
+        return Remark(ABSENT, "driver", "not seen from here, but torch-neuronx has NeuronCores")
     if host.driver:
         finding = f"{host.driver} is loaded, but there is no /dev/neuron0; times are of the CPU"
         return Remark(ABSENT, "driver", finding, "a container gets it by --device=/dev/neuron0")

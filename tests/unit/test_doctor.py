@@ -176,7 +176,13 @@ DRIVERS: dict[str, tuple[dict[str, Any], Remark]] = {
 @pytest.mark.parametrize("kind", DRIVERS)
 def test_the_driver_and_its_devices(kind: str) -> None:
     fields, expected = DRIVERS[kind]
-    assert remark(on_host(TRAINIUM, **fields), "driver") == expected
+    environment = replace(on_host(TRAINIUM, **fields), neuron_count=0)
+    assert remark(environment, "driver") == expected
+
+
+def test_a_driver_that_is_not_seen_is_not_missed_where_there_are_cores() -> None:
+    found = remark(on_host(TRAINIUM, driver="", device_files=()), "driver")
+    assert found == Remark(ABSENT, "driver", "not seen from here, but torch-neuronx has NeuronCores")
 
 
 def test_missing_tools_come_with_the_package_that_has_them() -> None:
