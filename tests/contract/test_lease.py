@@ -280,6 +280,7 @@ def test_a_core_that_was_free_but_not_used_yet_is_given_up_when_somebody_takes_i
         await done(client, request(standin.model()))
         assert standin.holders()[0] == other
         assert standin.holders()[1] not in (None, first)
+        assert standin.asked() == 3, "no run had to be refused first"
 
     talk(standin.host(), conversation)
 
