@@ -213,7 +213,7 @@ def request_of(path: Path, spec: FunctionSpec, **changes: Any) -> RunRequest:
         "first_line": spec.first_line,
         "def_line": spec.def_line,
         "repeats": None,
-        "device": "cpu",
+        "device": "auto",
         "decorator_modules": ("profile_neuron",),
         "project_roots": (str(path.parent),),
         "cwd": str(path.parent),

@@ -1,4 +1,4 @@
-"""The command line: run, record, report, doctor, serve."""
+"""The command line: run, record, report, release, doctor, serve."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         "  profile-neuron run model.py::Block.forward     one of them\n"
         "  profile-neuron run model.py --json > out.json  for other programs\n"
         "  profile-neuron record train.py --steps 2       run your own program and keep what marked functions get\n"
+        "  profile-neuron release                         let go of NeuronCores that idle workers of yours hold\n"
         "  profile-neuron doctor                          what is installed, and what to do about it\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -108,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_record(commands)
     _add_report(commands)
+    _add_release(commands)
     _add_doctor(commands)
     _add_serve(commands)
     return parser
@@ -137,7 +139,22 @@ def _add_run(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--device",
         choices=("auto", "cpu", "neuron"),
         default="auto",
-        help="what is measured (default: auto, a NeuronCore where torch-neuronx has one, else the CPU)",
+        help="what is measured: auto is a NeuronCore where torch-neuronx has one, else the CPU (default: auto)",
+    )
+    run.add_argument(
+        "--cores",
+        type=_cores,
+        default="auto",
+        metavar="LIST",
+        help="NeuronCores to use, such as 0-3 or 0,2 (default: auto, what NEURON_RT_VISIBLE_CORES or "
+        "NEURON_RT_NUM_CORES says, else one that is free)",
+    )
+    run.add_argument(
+        "--profile-mode",
+        choices=("runtime", "device"),
+        default="runtime",
+        help="device also captures what each engine does, for which it reserves about 5 GB of the device's memory "
+        "(default: runtime)",
     )
     run.add_argument("--repeats", type=_positive, metavar="N", help="profiled calls, in place of the decorator's")
     run.add_argument(
@@ -235,6 +252,18 @@ def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report.add_argument("--ops", action="store_true", help="also print the operator table")
     report.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     report.set_defaults(command=report_command)
+
+
+def _add_release(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    release = commands.add_parser(
+        "release",
+        help="let go of the NeuronCores that idle workers of yours hold",
+        description="Ends the idle workers of all your editors that hold NeuronCores; the next run starts a new one.\n"
+        "A worker that is in a run is not ended, and neither is any other program.",
+        epilog="example:\n  profile-neuron release\n\nexit code: 0; 1 if something is still held",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    release.set_defaults(command=release_command)
 
 
 def _add_doctor(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -360,10 +389,20 @@ def report_command(arguments: argparse.Namespace) -> int:
         terminal.error(str(error))
         return EXIT_FAILED
     if arguments.json:
-        _print_document([_Outcome(None, costs, None, "")])
+        _print_document([_Outcome(None, costs, None, "")], "cpu")
     else:
         terminal.result(costs, arguments.ops)
     return EXIT_OK if costs.functions[0].state == "fresh" else EXIT_FAILED
+
+
+def release_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron release: exit code 0, 1 where a run still holds NeuronCores."""
+    from profile_neuron.daemon.release import release
+    from profile_neuron.terminal import Terminal
+
+    outcome = asyncio.run(release())
+    Terminal().out.print("\n".join(outcome.sentences))
+    return EXIT_FAILED if outcome.is_still_held else EXIT_OK
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
@@ -382,10 +421,11 @@ def doctor_command(arguments: argparse.Namespace) -> int:
         terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
         return EXIT_FAILED
     remarks = diagnose(environment)
+    width = 1 + max(len(remark.subject) for remark in remarks)
     for remark in remarks:
-        terminal.out.print(f"{remark.mark} {remark.subject:<14}{remark.finding}")
+        terminal.out.print(f"{remark.mark} {remark.subject:<{width}}{remark.finding}")
         if remark.advice:
-            terminal.out.print(f"{'':<16}→ {remark.advice}")
+            terminal.out.print(f"{'':<{width + 2}}→ {remark.advice}")
     return EXIT_FAILED if any(remark.mark == BROKEN for remark in remarks) else EXIT_OK
 
 
@@ -497,7 +537,7 @@ async def _run_all(arguments: argparse.Namespace, asked: Sequence[_Asked], termi
         await client.close()
         await history.close()
     if arguments.json:
-        _print_document(outcomes)
+        _print_document(outcomes, "neuron" if arguments.device == "neuron" else "cpu")
     good = all(outcome.costs is not None and outcome.costs.functions[0].state == "fresh" for outcome in outcomes)
     return EXIT_OK if good else EXIT_FAILED
 
@@ -557,6 +597,8 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
         keep=arguments.keep,
         input_set=arguments.inputs,
         recorded_inputs=recording_of(str(asked.path), asked.spec.qualname),
+        cores=arguments.cores,
+        profile_mode=arguments.profile_mode,
     )
 
 
@@ -570,13 +612,12 @@ def _show(outcome: _Outcome, places: set[tuple[str, int]], arguments: argparse.N
         terminal.out.print(f"run folder: {outcome.run_folder}\n")
 
 
-def _print_document(outcomes: Sequence[_Outcome]) -> None:
+def _print_document(outcomes: Sequence[_Outcome], asked_kind: DeviceKind) -> None:
     from profile_neuron.core import document
 
     functions: list[dict[str, Any]] = []
     # Where no run had a result, what was asked for.
-    device_kind: DeviceKind = "cpu"
-    device_name = "cpu"
+    device_kind, device_name = asked_kind, str(asked_kind)
     for outcome in outcomes:
         if outcome.costs is not None:
             device_kind, device_name = outcome.costs.device_kind, outcome.costs.device_name
@@ -627,6 +668,14 @@ def _size(text: str) -> int:
     if value is None:
         raise argparse.ArgumentTypeError(f"{text} is not a size of at least 100MB such as 8GB")
     return value
+
+
+def _cores(text: str) -> str:
+    from profile_neuron.daemon.settings import cores
+
+    if cores(text) is None:
+        raise argparse.ArgumentTypeError(f"{text} is not auto and no list of NeuronCores such as 0-3 or 0,2")
+    return text
 
 
 def _held(holder: Holder) -> str:

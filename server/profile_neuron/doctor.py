@@ -1,15 +1,25 @@
-"""What a worker's interpreter has, as remarks for a person, each with what to do about it."""
+"""What a worker's interpreter and its host have, as remarks for a person, each with what to do about it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from profile_neuron.wire.messages import Environment
+    from collections.abc import Iterator
+
+    from profile_neuron.core.model import Holder
+    from profile_neuron.wire.messages import Environment, NeuronHost, Tool
 
 GOOD, ABSENT, BROKEN = "✓", "–", "✗"
 
 _UNTESTED_PYTHON = (3, 14)
+_TOOLS = {
+    "neuron-ls": "without it nobody says who holds the NeuronCores",
+    "neuron-explorer": "needed to open a profile in Neuron Explorer",
+}
+# Of torch, for which there is a TorchNeuron of the same version.
+_TORCH_VERSIONS = ("2.13", "2.14")
+_INDEXES = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
 
 
 class Remark(NamedTuple):
@@ -30,7 +40,7 @@ def diagnose(environment: Environment) -> list[Remark]:
         remarks.append(Remark(ABSENT, "", "this version of Python is untested", "use 3.10 to 3.13 if lines look wrong"))
     remarks.append(_torch(environment))
     remarks += [Remark(GOOD, "device", device) for device in environment.devices]
-    remarks.append(_torch_neuronx(environment))
+    remarks += _neuron(environment)
     remarks.append(Remark(GOOD, "msgpack", environment.msgpack or "the one that profile-neuron brings"))
     return remarks
 
@@ -46,8 +56,83 @@ def _torch(environment: Environment) -> Remark:
     return Remark(GOOD, "torch", environment.torch)
 
 
+def _neuron(environment: Environment) -> Iterator[Remark]:
+    """What there is of Neuron; one calm line where there is nothing of it, since the CPU is measured then."""
+    host = environment.host
+    if host is None or not (environment.torch_neuronx or host.driver or host.device_files or host.tools):
+        yield _torch_neuronx(environment)
+        return
+    yield _driver(host, environment.neuron_count)
+    for name, purpose in _TOOLS.items():
+        yield _tool(name, purpose, next((tool for tool in host.tools if tool.name == name), None))
+    yield _torch_neuronx(environment)
+    if host.core_count is not None:
+        yield _cores(host.core_count, host.holders)
+
+
+def _driver(host: NeuronHost, core_count: int) -> Remark:
+    files = host.device_files
+    named = f"{files[0]} to {files[-1]}" if len(files) > 1 else "".join(files)
+    if host.driver and files:
+        return Remark(GOOD, "driver", f"{host.driver}, {named}")
+    if files:
+        return Remark(GOOD, "driver", f"of an unknown version, {named}")
+    if core_count:
+        return Remark(ABSENT, "driver", "not seen from here, but torch-neuronx has NeuronCores")
+    if host.driver:
+        finding = f"{host.driver} is loaded, but there is no /dev/neuron0; times are of the CPU"
+        return Remark(ABSENT, "driver", finding, "a container gets it by --device=/dev/neuron0")
+    advice = "on a Trainium host: sudo apt-get install aws-neuronx-dkms && sudo modprobe neuron"
+    return Remark(ABSENT, "driver", "not loaded, and there is no /dev/neuron0; times are of the CPU", advice)
+
+
+def _tool(name: str, purpose: str, tool: Tool | None) -> Remark:
+    if tool is None:
+        return Remark(ABSENT, name, f"not found; {purpose}", "sudo apt-get install aws-neuronx-tools")
+    version = f"{tool.version}, " if tool.version else ""
+    if tool.is_on_path:
+        return Remark(GOOD, name, f"{version}{tool.path}")
+    folder = tool.path.rpartition("/")[0]
+    return Remark(GOOD, name, f"{version}{tool.path}, which is not on PATH", f'export PATH="{folder}:$PATH"')
+
+
 def _torch_neuronx(environment: Environment) -> Remark:
-    if environment.torch_neuronx is None:
-        return Remark(ABSENT, "torch-neuronx", "not installed", "needed on a Trainium host only; times are of the CPU")
-    advice = "this version measures the CPU only; Neuron device time is not built yet"
-    return Remark(ABSENT, "torch-neuronx", environment.torch_neuronx, advice)
+    found, subject = environment.torch_neuronx, "torch-neuronx"
+    if found is None and (environment.neuron_count or environment.neuron_api != "none"):
+        found = "of an unknown version"
+    if found is None and environment.host is not None and environment.host.device_files:
+        finding = f"not installed for {environment.executable}; times are of the CPU"
+        advice = f"{_install(environment)}, or name the interpreter that has it with --python"
+        return Remark(ABSENT, subject, finding, advice)
+    if found is None:
+        return Remark(ABSENT, subject, "not installed", "needed on a Trainium host only; times are of the CPU")
+    if not environment.neuron_count:
+        reason = environment.neuron_reason or "no NeuronCore can be used"
+        return Remark(ABSENT, subject, f"{found}; times are of the CPU: {reason}", environment.neuron_advice)
+    count = f"{environment.neuron_count} NeuronCore{'s' if environment.neuron_count > 1 else ''}"
+    if environment.neuron_api == "beta":
+        return Remark(GOOD, subject, f"{found} with NeuronConfig, {count}")
+    old = "its profiler is that of April 2026, before NeuronConfig"
+    finding = f"{found}, {count}, but {old if environment.neuron_api == 'april' else 'it has no profiler'}"
+    return Remark(ABSENT, subject, finding, f"{_install(environment)} --upgrade")
+
+
+def _install(environment: Environment) -> str:
+    """The command that installs TorchNeuron beside this torch, or beside the newest one it is built for."""
+    torch = ".".join((environment.torch or "").split(".")[:2])
+    version = torch if torch in _TORCH_VERSIONS else _TORCH_VERSIONS[-1]
+    packages = f'"torch-neuronx=={version}.*" "neuronx-cc==2.*" nki'
+    return f"{environment.executable} -m pip install {packages} {_INDEXES}"
+
+
+def _cores(count: int, holders: tuple[Holder, ...]) -> Remark:
+    if not holders:
+        return Remark(GOOD, "NeuronCores", f"{count}, held by nobody")
+    told = " and ".join(_holder(holder) for holder in holders)
+    return Remark(GOOD, "NeuronCores", f"{count}; {told}")
+
+
+def _holder(holder: Holder) -> str:
+    command = f" ({holder.command})" if holder.command else ""
+    cores = ", ".join(map(str, holder.cores))
+    return f"pid {holder.pid}{command} holds {cores or 'some'}"

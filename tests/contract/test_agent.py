@@ -380,7 +380,9 @@ def test_run_folders_are_removed_unless_they_are_kept(
         assert isinstance(message, RunDone)
         assert [str(folder) for folder in runs.iterdir()] == [message.run_folder]
         files = sorted(item.name for item in (runs / message.run_folder).iterdir())
-        assert files == ["lines.json", "operators.json", "run.json", "trace.json"], "all that report needs"
+        assert files == ["agent.json", "lines.json", "operators.json", "run.json", "trace.json"], (
+            "all that report needs"
+        )
 
     run_with_agent(conversation)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import CASES, ROOT, Finished, case
+from tests.fakes.control import FakeAgents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -307,7 +308,18 @@ def test_the_doctor_lists_what_is_installed(command: Callable[..., Finished]) ->
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("run",), ("run", "x.py", "--repeats", "0"), ("run", "x.py", "--timeout", "-1"), ("frobnicate",)]
+    "arguments",
+    [
+        (),
+        ("run",),
+        ("run", "x.py", "--repeats", "0"),
+        ("run", "x.py", "--timeout", "-1"),
+        ("run", "x.py", "--device", "gpu"),
+        ("run", "x.py", "--cores", "3-0"),
+        ("run", "x.py", "--profile-mode", "all"),
+        ("release", "4711"),
+        ("frobnicate",),
+    ],
 )
 def test_wrong_usage_exits_with_two(arguments: tuple[str, ...], command: Callable[..., Finished]) -> None:
     finished = command(*arguments)
@@ -315,12 +327,42 @@ def test_wrong_usage_exits_with_two(arguments: tuple[str, ...], command: Callabl
     assert finished.err.startswith("usage: profile-neuron")
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("report", "--help"), ("doctor", "--help")])
-def test_help_teaches_by_example(arguments: tuple[str, ...], command: Callable[..., Finished]) -> None:
-    finished = command(*arguments)
+@pytest.mark.parametrize("subject", ["", "run", "record", "report", "release", "doctor"])
+def test_help_teaches_by_example(subject: str, command: Callable[..., Finished]) -> None:
+    finished = command(*filter(None, [subject]), "--help")
     assert finished.code == 0
     assert "example" in finished.out
     assert "  profile-neuron " in finished.out
+
+
+ASKED: dict[str, tuple[tuple[str, ...], tuple[str, str, str]]] = {
+    "nothing": ((), ("auto", "auto", "runtime")),
+    "the CPU": (("--device", "cpu"), ("cpu", "auto", "runtime")),
+    "a NeuronCore": (
+        ("--device", "neuron", "--cores", "0,2-3", "--profile-mode", "device"),
+        ("neuron", "0,2-3", "device"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_device_cores_and_mode_are_what_the_agent_is_asked_for(
+    kind: str, command: Callable[..., Finished], tmp_path: Path
+) -> None:
+    options, expected = ASKED[kind]
+    path = tmp_path / "model.py"
+    path.write_text(f"{MARKED}@profile_neuron\ndef f(): pass  # fake: noinputs\n")
+    fake = FakeAgents(tmp_path)
+    finished = command("run", path, "--json", "--python", fake.interpreter, *options, **fake.env)
+    fake.close()
+    (run,) = fake.runs
+    assert (run["device"], run["cores"], run["profile_mode"]) == expected
+    assert finished.document()["device"]["kind"] == ("neuron" if kind == "a NeuronCore" else "cpu")
+
+
+def test_where_nobody_holds_anything_nothing_is_released(command: Callable[..., Finished], tmp_path: Path) -> None:
+    finished = command("release", XDG_CACHE_HOME=str(tmp_path))
+    assert (finished.code, finished.out, finished.err) == (0, "nothing is held\n", "")
 
 
 def test_a_report_of_a_folder_that_is_none_is_one_sentence(command: Callable[..., Finished], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lsp.screen import act, click, hints, lenses, settle, until
+from tests.lsp.screen import act, click, hints, lenses, logged, said, settle, until
 from tests.lsp.test_live import COLD_S, SETTINGS, dedented, runs, start, until_fresh
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ print(json.dumps([{{"neuron_device": 0, "nc_count": 1, "neuroncore_ids": [0], "n
 """
 # Takes the core when it is imported and holds it as long as the process lives, as a runtime does.
 MODEL = """
-    import fcntl, os, sys
+    import fcntl, os, sys, types
     import torch
     from pn_api import profile_neuron
 
@@ -59,6 +59,8 @@ MODEL = """
         held.flush()
         # In a module that stays, since the project's are let go of.
         torch.held_core = held
+        # Where a worker looks whether it holds cores.
+        torch.neuron = types.SimpleNamespace(is_initialized=lambda: True)
 
     @profile_neuron
     def f():
@@ -171,3 +173,40 @@ def test_while_the_core_is_busy_a_newer_text_takes_the_place_of_the_one_that_wai
     first.stop()
     until_fresh(second, waiting.uri)
     assert len(runs(second)) == 2
+
+
+def test_by_command_an_idle_worker_lets_go_and_who_waits_goes_on(serve_core: Callable[..., Client], core: Path) -> None:
+    first, second = serve_core("first"), serve_core("second")
+    path = model(first, core)
+    mark = first.mark()
+    act(first, "release")
+    assert said(first, mark) == ["nothing is held"]
+    act(first, "profileFile", {"uri": path.as_uri()})
+    until_fresh(first, path)
+    pid = holder(core)
+    waiting = model(second, core)
+    act(second, "profileFile", {"uri": waiting.as_uri()})
+    until(second, lambda: lenses(second, waiting)[0], lambda title: title.startswith("Device busy"), COLD_S)
+    mark = first.mark()
+    act(first, "release")
+    assert said(first, mark) == [f"released core 0 (worker {pid})"]
+    assert f"released core 0 (worker {pid})" in logged(first, mark)
+    until_fresh(second, waiting)
+    # The workers of other servers are not this one's.
+    mark = first.mark()
+    act(first, "release")
+    assert said(first, mark) == ["nothing is held"]
+    os.kill(holder(core), 0)
+
+
+def test_by_setting_an_idle_worker_lets_go_soon_and_who_waits_goes_on(
+    serve_core: Callable[..., Client], core: Path
+) -> None:
+    first, second = serve_core("first", device={"idleRelease": "1s"}), serve_core("second")
+    path = model(first, core)
+    act(first, "profileFile", {"uri": path.as_uri()})
+    until_fresh(first, path)
+    waiting = model(second, core)
+    act(second, "profileFile", {"uri": waiting.as_uri()})
+    until_fresh(second, waiting)
+    assert list(hints(first, path)), "its result stays"

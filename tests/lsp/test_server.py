@@ -943,7 +943,7 @@ class TestCommands:
         offered = client.capabilities["executeCommandProvider"]["commands"]
         assert sorted(name.removeprefix("profileNeuron.server.") for name in offered) == [
             "addInputs", "cancel", "cancelAll", "clear", "goToFailure", "pinBaseline", "profileAllStale", "profileFile",
-            "profileFunction", "selectInputs", "showLog", "showReport", "toggleInline", "unpinBaseline",
+            "profileFunction", "release", "selectInputs", "showLog", "showReport", "toggleInline", "unpinBaseline",
         ]  # fmt: skip
 
     @pytest.mark.parametrize(

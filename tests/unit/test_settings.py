@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import types
 import typing
 from typing import Any
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from profile_neuron.core import discovery
 from profile_neuron.daemon import settings
 from profile_neuron.daemon.settings import BadSetting, Settings, defaults, parse
+from tests.conftest import ROOT
 
 FIELDS = {row.name: row.field for row in settings._ROWS}
 INF, NAN, HUGE = float("inf"), float("nan"), 10**5000
@@ -44,6 +47,16 @@ GOOD: list[tuple[str, object, object]] = [
     ("run.onEditDuringRun", "cancel", "cancel"),
     ("device.whenBusy", "wait", "wait"),
     ("device.whenBusy", "skip", "skip"),
+    ("device.cores", "auto", "auto"),
+    ("device.cores", "0", "0"),
+    ("device.cores", "0-3", "0-3"),
+    ("device.cores", "0,2-3", "0,2-3"),
+    ("device.idleRelease", 0, 0.0),
+    ("device.idleRelease", "0s", 0.0),
+    ("device.idleRelease", 2.5, 2.5),
+    ("device.idleRelease", "2min", 120.0),
+    ("profile.mode", "runtime", "runtime"),
+    ("profile.mode", "device", "device"),
     ("run.maxPerSave", 1, 1),
     ("run.maxPerSave", 20.0, 20),
     ("run.cwd", "workspace", "workspace"),
@@ -123,6 +136,9 @@ BAD: dict[str, list[object]] = {
     "run.repeats": [*NO_NUMBER, 0, 1.5, "5", 1_000_001],
     "run.onEditDuringRun": [True, "", "end", 1, []],
     "device.whenBusy": [True, "", "kill", 1, []],
+    "device.cores": [*NO_TEXT, "", "all", "0 - 3", "3-0", "0,", "-1", "0-2000", "٣", "0\n"],
+    "device.idleRelease": [*NO_NUMBER, 1e9, "-1s", "12", "1h"],
+    "profile.mode": [*NO_TEXT, "", "cpu"],
     "run.maxPerSave": [*NO_NUMBER, 0, 1.5, "20", 1_000_001],
     "run.cwd": [*NO_TEXT, "", "..", "../other", "a/../../b", "a\0b", "\udcff"],
     "run.env": [True, 1, "A=1", [], ["A=1"], [["A", "1"]]],
@@ -389,9 +405,8 @@ def test_an_unknown_name_is_reported_with_the_closest_one(raw: object, reason: s
 @pytest.mark.parametrize(
     "name",
     [
-        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort",
-        "device.cores", "device.idleRelease", "profile.mode", "watchFolders", "host", "pathMap",
-        "trace.server.verbosity",
+        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "watchFolders", "host",
+        "pathMap", "trace.server.verbosity",
     ],
 )  # fmt: skip
 def test_names_of_the_extension_and_of_later_versions_are_passed_over(name: str, value: object) -> None:
@@ -432,6 +447,17 @@ def test_no_name_is_the_group_of_another() -> None:
     assert not set(settings.CLIENT_NAMES) & settings._FOREIGN
 
 
+def test_the_table_that_people_read_has_every_setting_with_its_default() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = text[text.index("| setting | default | means |") :].split("\n\n")[0].split("\n")[2:]
+    told: dict[str, object] = {}
+    for row in rows:
+        names, values = (re.findall(r"`([^`]*)`", cell) for cell in row.split("|")[1:3])
+        assert len(values) in (1, len(names)), row
+        told.update(zip(names, map(json.loads, values * len(names)), strict=False))
+    assert told == defaults()
+
+
 @pytest.mark.parametrize("shape", [nested, dict], ids=["nested", "flat"])
 def test_the_defaults_of_the_client_are_the_defaults_of_the_server(shape: Any) -> None:
     assert parse(shape(defaults())) == (Settings(), ())
@@ -442,6 +468,12 @@ def test_the_defaults_of_the_client_are_the_defaults_of_the_server(shape: Any) -
 def test_defaults_cannot_be_spoiled_by_who_reads_them() -> None:
     defaults()["decorator.modules"].append("other")
     assert defaults()["decorator.modules"] == ["profile_neuron"]
+
+
+def test_cores_and_mode_are_part_of_what_a_result_is_of_and_how_long_cores_are_kept_is_not() -> None:
+    assert Settings().of_runs == ("warm-up 3", "repeats 5"), "as in results from before there was a choice"
+    changed = Settings(device_cores="0-3", profile_mode="device", device_idle_release_s=0.0, device_when_busy="skip")
+    assert changed.of_runs == ("warm-up 3", "repeats 5", "cores 0-3", "mode device")
 
 
 def test_the_decorators_modules_are_those_of_discovery() -> None:

@@ -15,6 +15,11 @@ def main(**options: "Any") -> None:
 
     reader, writer = take_over()
 
+    import os
+
+    # The process that whoever started this one knows.
+    known_pid = os.getpid()
+
     from profile_neuron.agent.keeper import become_agent_below_a_keeper
 
     become_agent_below_a_keeper(reader, writer)
@@ -26,6 +31,7 @@ def main(**options: "Any") -> None:
 
     from profile_neuron import __version__
     from profile_neuron.agent.agent import Agent
+    from profile_neuron.agent.door import Door
     from profile_neuron.agent.orphans import adopt_orphans
     from profile_neuron.errors import WireError
     from profile_neuron.wire.codec import Decoder, encode
@@ -44,19 +50,21 @@ def main(**options: "Any") -> None:
             loop.add_signal_handler(number, stream.feed_eof)
         adopt_orphans()
         agent = Agent(send, sys.argv[1], **options)
+        door = await Door.open(known_pid, agent.release)
         decoder = Decoder()
         try:
+            writer.write(MAGIC)
+            send(Hello(PROTOCOL_VERSION, "agent", __version__, sys.version.split()[0]))
             while piece := await stream.read(1 << 16):
                 for message in decoder.feed(piece):
                     await agent.handle(message)
         except WireError as error:
             logging.getLogger(__name__).error("the server broke the wire: %s", error)
         finally:
+            door.close()
             await agent.close()
 
     try:
-        writer.write(MAGIC)
-        send(Hello(PROTOCOL_VERSION, "agent", __version__, sys.version.split()[0]))
         asyncio.run(serve())
     except BrokenPipeError:
         # The server is gone, and with it whom to tell; everything started was ended on the way here.

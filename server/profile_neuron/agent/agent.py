@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from profile_neuron.agent import device
 from profile_neuron.agent.child import Child
+from profile_neuron.agent.environment import ANY_CORE, AUTO, needed_cores
+from profile_neuron.agent.lease import lease
 from profile_neuron.agent.orphans import end_orphans
 from profile_neuron.agent.pauses import Pauses
 from profile_neuron.agent.processes import descendants
-from profile_neuron.agent.runs import RunFolder
+from profile_neuron.agent.runs import RunFolder, leave_notes
 from profile_neuron.agent.watch import Watch
 from profile_neuron.agent.worker import HELLO_S, WORKER, Piped, hello
 from profile_neuron.core.launch import isolated_command
-from profile_neuron.core.model import Failure
+from profile_neuron.core.model import AgentNotes, Failure
 from profile_neuron.errors import HostError, ProfileNeuronError
 from profile_neuron.wire.messages import (
     Cancel,
@@ -29,6 +31,7 @@ from profile_neuron.wire.messages import (
     EnvironmentRequest,
     Hello,
     Message,
+    Released,
     ReportDone,
     ReportFailed,
     ReportRequest,
@@ -40,9 +43,13 @@ from profile_neuron.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
+    from typing import Any
 
+    from profile_neuron.agent.device import Device
+    from profile_neuron.agent.environment import Need
+    from profile_neuron.agent.lease import Lease
     from profile_neuron.core.model import Holder
 
 log = logging.getLogger(__name__)
@@ -57,7 +64,10 @@ _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.5, 4.0
 
 
 class Agent:
-    """At most one run at a time; the worker stays for the next one unless it had to be ended."""
+    """At most one run at a time; the worker stays for the next one unless it had to be ended.
+
+    One that holds NeuronCores, which it does until it ends, stays for a while only.
+    """
 
     def __init__(
         self, send: Callable[[Message], None], own_path: str, worker: Path = WORKER, hello_s: float = HELLO_S
@@ -67,13 +77,25 @@ class Agent:
         self._worker_script = worker
         self._hello_s = hello_s
         self._worker: Piped | None = None
+        # Of the worker.
+        self._lease: Lease | None = None
+        self._holds_cores = False
         self._worker_pauses = Pauses()
+        # Set while a worker that holds cores is idle, and the end of one for that reason.
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._releasing: asyncio.Task[str] | None = None
+        # Of the last request.
+        self._idle_release_s = 0.0
+        # The devices at the last look; None where neuron-ls is not there, or was not asked.
+        self._devices: tuple[Device, ...] | None = None
         self._task: asyncio.Task[None] | None = None
         self._reporter: Piped | None = None
         self._report_pauses = Pauses()
         # A report is on.
         self._is_reporting = False
         self._run_id = ""
+        # Of the run that is on, or about to be.
+        self._request: RunRequest | None = None
         # Set when the run that is on is cancelled, or the wire closed.
         self._stopped = asyncio.Event()
         self._is_closing = False
@@ -88,8 +110,9 @@ class Agent:
                     self._send(RunFailed(message.run_id, "failed", Failure("the agent is busy with another run")))
                     return
                 self._run_id = message.run_id
-                self._stopped.clear()
-                self._task = asyncio.create_task(self._run(message), name=f"run {message.run_id}")
+                self._request = message
+                self._idle_release_s = message.idle_release_s
+                self._begin(self._run(message), f"run {message.run_id}")
             case Cancel(run_id=run_id):
                 if run_id == self._run_id and self._is_busy:
                     self._stopped.set()
@@ -98,18 +121,33 @@ class Agent:
                 if self._is_busy:
                     self._send(EnvironmentFailed("the agent is busy with a run; ask again when it is over"))
                     return
-                self._stopped.clear()
-                self._task = asyncio.create_task(self._environment(), name="environment")
+                self._begin(self._environment(), "environment")
             case Hello():
                 pass
             case _:
                 log.warning("a %s message is not for an agent", type(message).__name__)
 
+    async def release(self) -> Released:
+        """End the worker if it holds NeuronCores and is idle; says what became of it."""
+        request = self._request
+        # Of a run that is on nobody knows yet whether it uses the device.
+        may_hold = self._holds_cores or (request is not None and request.device != "cpu")
+        if self._worker is None or not may_hold:
+            return Released()
+        pid, cores = self._worker.child.pid, self._lease.known_cores if self._lease is not None else ""
+        if self._is_busy:
+            return Released(pid, cores, request.qualname) if request is not None else Released()
+        self._release()
+        await self._released()
+        return Released(pid, cores)
+
     async def close(self) -> None:
         """End the run, the worker and everything that either started."""
         self._is_closing = True
         self._stopped.set()
+        self._stop_idle_timer()
         try:
+            await self._released()
             await self._end_children()
             await self._end_worker()
             if self._task is not None:
@@ -124,6 +162,39 @@ class Agent:
     @property
     def _is_busy(self) -> bool:
         return self._task is not None and not self._task.done()
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._stopped.clear()
+        self._stop_idle_timer()
+        self._task = asyncio.create_task(self._with_the_worker_kept(work), name=name)
+
+    async def _with_the_worker_kept(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in which the worker is not idle."""
+        try:
+            # Its cores are free, and its process gone, only then.
+            await self._released()
+            await work
+        finally:
+            work.close()
+            if self._worker is not None and self._holds_cores and not self._is_closing:
+                loop = asyncio.get_running_loop()
+                self._idle_timer = loop.call_later(self._idle_release_s, self._release)
+
+    def _release(self) -> None:
+        self._stop_idle_timer()
+        if self._worker is not None and not self._is_closing:
+            log.info("worker %d lets go of its NeuronCores", self._worker.child.pid)
+            self._releasing = asyncio.create_task(self._end_worker(), name="release")
+
+    async def _released(self) -> None:
+        """Wait for the end of a worker that is being ended for its cores."""
+        if self._releasing is not None:
+            await asyncio.wait([self._releasing])
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
     async def _run(self, request: RunRequest) -> None:
         folder: RunFolder | None = None
@@ -140,6 +211,7 @@ class Agent:
             log.exception("run %s", request.run_id)
             answer = _failed(request, f"the agent failed ({error}); its log has the traceback, profile again")
         finally:
+            self._request = None
             if folder is not None and keep and not self._stopped.is_set():
                 folder.keep()
             elif folder is not None:
@@ -152,9 +224,14 @@ class Agent:
         self._send(answer)
 
     async def _profile_with_a_core(self, request: RunRequest) -> tuple[RunDone | RunFailed, bool]:
-        """Profile when a NeuronCore may be free, and again where the runtime finds that none is."""
+        """Profile when NeuronCores may be free, and again where the runtime finds that none is."""
+        self._devices = None
+        if request.device == "cpu":
+            answer, is_captured, _ = await self._profile(request)
+            return answer, is_captured
+        needs = [needed_cores(os.environ, request.cores)]
         for pause_s in (*_REFUSED_PAUSES_S, None):
-            holders = await self._wait_for_a_core(request)
+            holders = await self._wait_for_cores(request, needs)
             if holders:
                 break
             answer, is_captured, is_refused = await self._profile(request)
@@ -162,18 +239,20 @@ class Agent:
                 return answer, is_captured
             # Its runtime has failed to start, which it does not try again.
             await self._end_worker()
+            # Who does not tell which cores it holds may hold the ones that were asked for.
+            needs = [needs[0], ANY_CORE]
             if pause_s is not None:
                 await self._pause(pause_s)
         else:
-            holders = await self._other_holders()
+            holders = await self._look(needs)
         return RunFailed(request.run_id, "busy", Failure(_busy(holders))), False
 
-    async def _wait_for_a_core(self, request: RunRequest) -> tuple[Holder, ...]:
-        """Wait while others hold all NeuronCores; gives them where the request is not to wait."""
+    async def _wait_for_cores(self, request: RunRequest, needs: Sequence[Need]) -> tuple[Holder, ...]:
+        """Wait while others hold what one of the needs is about; gives them where the request is not to wait."""
         told: tuple[Holder, ...] = ()
         pause_s = _FIRST_LOOK_S
         while True:
-            holders = await self._other_holders()
+            holders = await self._look(needs)
             if not holders or request.when_busy == "skip" or self._stopped.is_set():
                 return holders
             if holders != told:
@@ -182,18 +261,21 @@ class Agent:
             await self._pause(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
-    async def _other_holders(self) -> tuple[Holder, ...]:
-        """Who holds all NeuronCores; empty where a core may be free, and where the run is stopped first."""
-        asking = asyncio.create_task(device.other_holders(descendants(os.getpid())), name="neuron-ls")
+    async def _look(self, needs: Sequence[Need]) -> tuple[Holder, ...]:
+        """Look at the devices; gives who is in the way, empty where nobody is, and where the run is stopped first."""
+        own_pids = descendants(os.getpid())
+        asking = asyncio.create_task(device.ask_devices(), name="neuron-ls")
         stopping = asyncio.create_task(self._stopped.wait(), name="stop")
         try:
             await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             asking.cancel()
             stopping.cancel()
+        self._devices = None
         with contextlib.suppress(asyncio.CancelledError):
-            return await asking
-        return ()
+            self._devices = await asking
+        found = (device.holders(self._devices or (), own_pids, need) for need in needs)
+        return next(filter(None, found), ())
 
     async def _profile(self, request: RunRequest) -> tuple[RunDone | RunFailed, bool, bool]:
         """The end of a run, whether it left a capture, and whether the Neuron runtime had no core for it."""
@@ -213,7 +295,7 @@ class Agent:
 
     async def _capture(self, request: RunRequest) -> tuple[Captured | RunFailed, bool]:
         """The worker's answer, and whether the Neuron runtime printed that it has no core."""
-        worker = await self._ready_worker(request.cwd)
+        worker = await self._ready_worker(request.cwd, request.cores)
         worker.output.begin(request.run_id)
         try:
             if self._stopped.is_set():
@@ -228,11 +310,20 @@ class Agent:
             answer = await watch.answer()
             if watch.has_answered:
                 await worker.output_of_run(_OUTPUT_S)
-            if answer.retire:
+            if isinstance(answer, Captured):
+                self._leave_notes(request, worker)
+            self._holds_cores = answer.holds_cores
+            if answer.retire or (answer.holds_cores and request.idle_release_s == 0):
                 await self._end_worker()
         finally:
             worker.output.finish()
         return answer, worker.output.is_refused
+
+    def _leave_notes(self, request: RunRequest, worker: Piped) -> None:
+        output = worker.output
+        remarks = self._lease.remarks if self._lease is not None else ()
+        notes = AgentNotes(remarks, output.dropped_events, tuple(sorted(output.fallback_operators)))
+        leave_notes(request.run_folder, notes)
 
     async def _report(self, request: RunRequest) -> RunDone | RunFailed:
         folder = request.run_folder
@@ -271,8 +362,9 @@ class Agent:
                 await self._end_reporter()
 
     async def _environment(self) -> None:
+        self._devices = None
         try:
-            worker = await self._ready_worker("/")
+            worker = await self._ready_worker("/", AUTO)
             worker.child.send(EnvironmentRequest())
             message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
         except (ProfileNeuronError, asyncio.TimeoutError) as error:
@@ -280,18 +372,25 @@ class Agent:
             await self._end_worker()
             self._send(EnvironmentFailed(str(error) or "the worker did not answer in time"))
             return
-        self._send(message if isinstance(message, Environment) else EnvironmentFailed("the worker ended early"))
+        if not isinstance(message, Environment):
+            self._send(EnvironmentFailed("the worker ended early"))
+            return
+        self._send(replace(message, host=await device.neuron_host()))
 
-    async def _ready_worker(self, cwd: str) -> Piped:
+    async def _ready_worker(self, cwd: str, cores: str) -> Piped:
         """The warm worker, or a new one. Raises HostError where it does not come up."""
-        if self._worker is not None and self._worker.child.alive:
-            return self._worker
+        if self._worker is not None and self._worker.child.alive and self._lease is not None:
+            if self._lease.serves(cores, self._devices, descendants(os.getpid())):
+                return self._worker
+            log.info("worker %d has other NeuronCores than are wanted", self._worker.child.pid)
         # One that died between two runs may have left others in its group.
         await self._end_worker()
         await self._pause(self._worker_pauses.left_s(_now_s()))
         if self._stopped.is_set():
             raise HostError("cancelled")
-        child = await Child.start([sys.executable, str(self._worker_script), self._own_path], cwd)
+        self._lease = lease(cores, self._devices)
+        command = [sys.executable, str(self._worker_script), self._own_path]
+        child = await Child.start(command, cwd, self._lease.environment)
         worker = self._worker = Piped(child, self._send)
         wrong = await hello(worker.child, self._hello_s)
         if wrong:
@@ -337,6 +436,7 @@ class Agent:
     async def _end_worker(self) -> str:
         """End the worker, its group, and what left that group; says how the worker itself ended."""
         worker, self._worker = self._worker, None
+        self._holds_cores = False
         if worker is None:
             return ""
         cause = await worker.child.end()

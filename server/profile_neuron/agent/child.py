@@ -16,7 +16,7 @@ from profile_neuron.wire.codec import Decoder, encode
 from profile_neuron.wire.stdio import MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from typing import IO
 
     from profile_neuron.wire.messages import Message
@@ -42,8 +42,11 @@ class Child:
         self._exit = asyncio.get_running_loop().run_in_executor(None, process.wait)
 
     @classmethod
-    async def start(cls, command: Sequence[str], cwd: str) -> Child:
-        """Start a program in a session of its own. Raises HostError where it cannot be executed."""
+    async def start(cls, command: Sequence[str], cwd: str, env: Mapping[str, str] | None = None) -> Child:
+        """Start a program in a session of its own. Raises HostError where it cannot be executed.
+
+        env: its whole environment; None for this process's.
+        """
         try:
             process = subprocess.Popen(
                 command,
@@ -51,6 +54,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=cwd,
+                env=env,
                 bufsize=0,
                 start_new_session=True,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from profile_neuron.agent.device import has_refusal
@@ -25,6 +26,10 @@ _LINE_BYTES = 1 << 16
 _LOG_BYTES = 64_000_000
 _LOGS = 10
 _LAST_LINE_CHARACTERS = 300
+# Source: the profiling guide of SDK 2.32.
+_DROPPED = re.compile(rb"\b([0-9]{1,18}) (?:trace )?events were dropped")
+# Sources: NeuronBindings.cpp and CPUFallbackExecutor.cpp of TorchNeuron, April 2026.
+_FALLBACK = re.compile(rb"'([\w:.]{1,200})'(?: fell back to CPU|[^\n']{0,200} executed via CPU fallback)")
 
 
 class Output:
@@ -35,6 +40,8 @@ class Output:
         self._rest = b""
         # What was printed last, which often says why a process ended.
         self.last_line = ""
+        # Names of operators that the Neuron runtime ran on the CPU; it says so once for each in a process.
+        self.fallback_operators: set[str] = set()
         self.begin("")
 
     def begin(self, run_id: str) -> None:
@@ -48,6 +55,8 @@ class Output:
         self._log: _Log | None = None
         # The Neuron runtime said that it has no core for us.
         self.is_refused = False
+        # How many events it said that its buffers did not hold.
+        self.dropped_events = 0
 
     async def ended(self) -> None:
         """Wait until all has come that a run printed by itself, which the worker marks."""
@@ -90,8 +99,8 @@ class Output:
         """Whole lines, or a piece of a long one."""
         if not block:
             return
-        if self._run_id and not self.is_refused:
-            self.is_refused = has_refusal(block)
+        if self._run_id:
+            self._take_remarks(block)
         last = block.rstrip().rpartition(b"\n")[2]
         if last:
             self.last_line = _text(last)[:_LAST_LINE_CHARACTERS]
@@ -105,6 +114,14 @@ class Output:
             self._lines_left = 0
             block = b"\n".join(lines[count:]) + block[len(block.removesuffix(b"\n")) :]
         self._withhold(block)
+
+    def _take_remarks(self, block: bytes) -> None:
+        """Note what the Neuron runtime says among the rest."""
+        self.is_refused = self.is_refused or has_refusal(block)
+        if b"were dropped" in block:
+            self.dropped_events += sum(int(count) for count in _DROPPED.findall(block))
+        if b"CPU" in block:
+            self.fallback_operators.update(name.decode("ascii", "replace") for name in _FALLBACK.findall(block))
 
     def _fitting(self, lines: list[bytes]) -> int:
         """How many of some lines may still be sent."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profile_neuron.core import run_folder
+from profile_neuron.core.plain import to_plain
 from profile_neuron.folders import cache_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from profile_neuron.core.model import AgentNotes
 
 # In the folder of a run that is on, and locked by its agent; the lock ends with the agent, however that ends.
 _OWNED = "owned"
@@ -40,6 +44,12 @@ class RunFolder:
         """Leave it to whoever wants to look at it."""
         (self.path / _OWNED).unlink(missing_ok=True)
         os.close(self._lock)
+
+
+def leave_notes(folder: str, notes: AgentNotes) -> None:
+    """Write into a run folder what the agent has to say of its run. Raises OSError where that fails."""
+    plain = {"schema": run_folder.SCHEMA, **to_plain(notes)}
+    (Path(folder) / run_folder.AGENT).write_text(json.dumps(plain), encoding="utf-8")
 
 
 def _remove_abandoned(runs: Path) -> None:

@@ -81,6 +81,11 @@ class AgentClient:
         return client
 
     @property
+    def pid(self) -> int:
+        """The process that was started, which on Linux is the agent's keeper."""
+        return self._process.pid
+
+    @property
     def is_gone(self) -> bool:
         """The agent has ended by itself, and all that it sent was read."""
         return self._stdout.at_eof()

@@ -22,6 +22,11 @@ class Agents:
         # A start whose run was cancelled goes on beside the next one.
         self._lock = asyncio.Lock()
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of the agents that are up."""
+        return tuple(client.pid for client in self._clients.values())
+
     async def ready(self, place: Place) -> AgentClient:
         """The agent for a place. Raises HostError or AgentError where none comes up."""
         async with self._lock:

@@ -439,6 +439,19 @@ class Daemon:
         self._start(keep(), f"pin a result of {file.path}")
         self._repaint(urgent=True)
 
+    async def release(self) -> tuple[str, ...]:
+        """End idle workers of ours that hold NeuronCores; gives in sentences what became of them."""
+        from profile_neuron.daemon.release import release
+
+        pids = self._runs.agents.pids if self._runs is not None else ()
+        try:
+            sentences = (await release(pids)).sentences
+        except OSError as error:
+            sentences = (f"no agent can be asked for its NeuronCores ({error})",)
+        for sentence in sentences:
+            self._editor.log(sentence)
+        return sentences
+
     def toggle(self) -> None:
         """Hide or show all hints and lenses."""
         self.is_hidden = not self.is_hidden
@@ -922,6 +935,9 @@ class Daemon:
             usual_warmup=settings.run_warmup,
             usual_repeats=settings.run_repeats,
             when_busy=settings.device_when_busy,
+            cores=settings.device_cores,
+            idle_release_s=settings.device_idle_release_s,
+            profile_mode=settings.profile_mode,
             input_set=self._input_sets.current(plan.root, plan.path, plan.function.spec),
             recorded_inputs=await asyncio.to_thread(recording_of, plan.path, plan.function.spec.qualname),
         )

@@ -44,7 +44,12 @@ class History:
         if found is None:
             found = self._outlines[request.path, text] = outline(text, request.decorator_modules, package)
         function = next(item for item in found.functions if item.spec.def_line == request.def_line)
-        settings = replace(Settings(), run_repeats=request.repeats or Settings().run_repeats)
+        settings = replace(
+            Settings(),
+            run_repeats=request.repeats or Settings().run_repeats,
+            device_cores=request.cores,
+            profile_mode=request.profile_mode,
+        )
         folders = (request.cwd, *dict.fromkeys(request.project_roots))
         made_with = circumstances(costs.toolchain, settings.of_runs, folders)
         result = result_of(

@@ -127,7 +127,7 @@ def request_for(
         first_line=spec.first_line,
         def_line=spec.def_line,
         repeats=None,
-        device="cpu",
+        device="auto",
         decorator_modules=decorator_modules,
         project_roots=project_roots,
         cwd=cwd,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from profile_neuron.core.core_list import parse_cores
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
@@ -20,6 +22,7 @@ RunOnSave = Literal["off", "manual", "always"]
 StaleHints = Literal["mark", "hide"]
 OnEdit = Literal["finish", "cancel"]
 WhenBusy = Literal["wait", "skip"]
+ProfileMode = Literal["runtime", "device"]
 Baseline = Literal["previous", "pinned"]
 
 DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs", "device-busy", "regression")
@@ -49,8 +52,14 @@ class Settings:
     run_repeats: int = 5
     # What becomes of a run when its function is edited: it goes on to its end, or is ended.
     run_on_edit_during_run: OnEdit = "finish"
-    # What becomes of a run when other processes hold all NeuronCores.
+    # What becomes of a run when other processes hold the NeuronCores that it may use.
     device_when_busy: WhenBusy = "wait"
+    # The NeuronCores that a run may use, as the runtime spells them; auto for one that is free.
+    device_cores: str = "auto"
+    # Seconds after its last run in which a worker keeps the NeuronCores that it took.
+    device_idle_release_s: float = 60.0
+    # What is captured on a NeuronCore: when its executions run, or beside that what its engines do.
+    profile_mode: ProfileMode = "runtime"
     # How many functions one save may profile.
     run_max_per_save: int = 20
     # Where your code runs: workspace, file (the folder of the file), or a folder, absolute or below the workspace.
@@ -90,7 +99,10 @@ class Settings:
     def of_runs(self) -> tuple[str, ...]:
         """What decides what a run measures, beside interpreter and folders."""
         calls = (f"warm-up {self.run_warmup}", f"repeats {self.run_repeats}")
-        return (*calls, *(f"{name}={value}" for name, value in self.run_env))
+        # Left out where they are as ever, as they were before there was a choice, so that earlier results still count.
+        cores = (f"cores {self.device_cores}",) if self.device_cores != "auto" else ()
+        mode = (f"mode {self.profile_mode}",) if self.profile_mode != "runtime" else ()
+        return (*calls, *cores, *mode, *(f"{name}={value}" for name, value in self.run_env))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +318,11 @@ def _seconds(value: object) -> float | None:
     return seconds if seconds < _MOST_SECONDS else None
 
 
+def _seconds_or_none(value: object) -> float | None:
+    """Seconds of which there may be none."""
+    return 0.0 if _nanoseconds(value) == 0 else _seconds(value)
+
+
 def _nanoseconds(value: object) -> int | None:
     if _number(value) == 0 or (isinstance(value, str) and value.strip() == "0"):
         return 0
@@ -329,6 +346,12 @@ def _memory(value: object) -> int | None:
 def memory_bytes(text: str) -> int | None:
     """Bytes of a memory limit as the settings spell it, such as 8GB; None for what is none."""
     return _memory(text) or None
+
+
+def cores(value: object) -> str | None:
+    """NeuronCores as the settings spell them: auto, or a list such as 0,2-3; None for what is neither."""
+    is_good = isinstance(value, str) and (value == "auto" or parse_cores(value) is not None)
+    return _text(value) if is_good else None
 
 
 def _run_folder(value: object) -> str | None:
@@ -422,6 +445,17 @@ _ROWS = (
         _one(_choice(*get_args(OnEdit))),
     ),
     _Row("device.whenBusy", "device_when_busy", "wait", '"wait" or "skip"', _one(_choice(*get_args(WhenBusy)))),
+    _Row(
+        "device.cores", "device_cores", "auto", '"auto", or a list of NeuronCores such as "0-3" or "0,2"', _one(cores)
+    ),
+    _Row(
+        "device.idleRelease",
+        "device_idle_release_s",
+        60,
+        'a number of seconds from 0, or a time such as "2min"',
+        _one(_seconds_or_none),
+    ),
+    _Row("profile.mode", "profile_mode", "runtime", '"runtime" or "device"', _one(_choice(*get_args(ProfileMode)))),
     _Row("run.maxPerSave", "run_max_per_save", 20, "a whole number from 1 to 1000000", _one(_whole(1, _MOST_COUNT))),
     _Row(
         "run.cwd",
@@ -485,8 +519,8 @@ MACHINE: frozenset[str] = frozenset({"store.directory", "store.maxSize"})
 # Names that the extension reads itself, and names of versions to come, so that no one is told that they are wrong.
 _FOREIGN = frozenset(
     {
-        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "device.cores",
-        "device.idleRelease", "profile.mode", "watchFolders", "host", "pathMap",
+        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "watchFolders", "host",
+        "pathMap",
     }
 )  # fmt: skip
 # What may stand before a dot in a name.

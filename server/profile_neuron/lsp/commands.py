@@ -48,6 +48,7 @@ class Commands:
             "clear": self.clear,
             "pinBaseline": self.pin_baseline,
             "unpinBaseline": self.unpin_baseline,
+            "release": self.release,
             "toggleInline": self.toggle_inline,
             "showReport": self.show_report,
             "showLog": self.show_log,
@@ -100,6 +101,11 @@ class Commands:
         _, functions = await self._functions(arguments)
         for function in functions:
             self._daemon.unpin(function)
+
+    async def release(self, arguments: list[Any]) -> None:
+        """Let go of the NeuronCores that idle workers of this server hold."""
+        text = "; ".join(await self._daemon.release())
+        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
     async def toggle_inline(self, arguments: list[Any]) -> None:
         """Hide or show hints and lenses."""

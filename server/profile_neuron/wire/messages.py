@@ -14,6 +14,13 @@ PROTOCOL_VERSION = 1
 Phase = Literal["start", "import", "inputs", "compile", "warm-up", "capture", "read", "attribute"]
 
 
+# auto is a NeuronCore where the worker's torch has one, else the CPU.
+Device = Literal["auto", "cpu", "neuron"]
+
+# What of a NeuronCore is captured: when its executions run, or beside that what each of its engines does.
+ProfileMode = Literal["runtime", "device"]
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """The first message in each direction."""
@@ -52,8 +59,7 @@ class RunRequest:
     def_line: int
     # Overrides the decorator's option; None leaves it.
     repeats: int | None
-    # auto measures a NeuronCore where there is one, else the CPU.
-    device: Literal["auto", "cpu", "neuron"]
+    device: Device
     # Where the decorator is exported.
     decorator_modules: tuple[str, ...]
     # Folders whose files count as the project's; the first is the file's own project.
@@ -72,10 +78,14 @@ class RunRequest:
     input_set: str = ""
     # The file with what was recorded of the function; empty where there is none.
     recorded_inputs: str = ""
-    # What to do while other processes hold all NeuronCores.
+    # What to do while other processes hold the NeuronCores that the run may use.
     when_busy: Literal["wait", "skip"] = "wait"
-    # runtime, or device as well, which reserves about 5 GB of its memory.
-    profile_mode: Literal["runtime", "device"] = "runtime"
+    # The NeuronCores of the worker, as the runtime spells them, such as 0,2-3; auto is one that is free, or what the
+    # user's environment says.
+    cores: str = "auto"
+    # How long a worker that holds NeuronCores may be idle after this run; 0 ends it with the run.
+    idle_release_s: float = 60.0
+    profile_mode: ProfileMode = "runtime"
     # The file cannot be executed twice in one process, as a run before has shown; only between agent and worker.
     executes_once: bool = False
 
@@ -116,6 +126,42 @@ class Environment:
     clock: str
     # Type and name of each device that torch sees, the CPU first.
     devices: tuple[str, ...]
+    # beta, april or none: which profiler of TorchNeuron there is.
+    neuron_api: str = "none"
+    # NeuronCores that torch sees, and where it sees none why that is and what mends it; empty where not known.
+    neuron_count: int = 0
+    neuron_reason: str = ""
+    neuron_advice: str = ""
+    # What the agent adds; None from the worker.
+    host: NeuronHost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A command line tool of Neuron that was found."""
+
+    name: str
+    # Absolute.
+    path: str
+    # A shell would find it by its name.
+    is_on_path: bool
+    # Empty where it does not say.
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronHost:
+    """What a host has of Neuron beside packages of Python; all empty on a host that has nothing of it."""
+
+    # Version of the loaded driver; empty where none is loaded.
+    driver: str
+    # Such as /dev/neuron0, sorted by number.
+    device_files: tuple[str, ...]
+    tools: tuple[Tool, ...]
+    # All NeuronCores that neuron-ls tells of; None where nobody tells.
+    core_count: int | None
+    # Everybody who holds some.
+    holders: tuple[Holder, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +198,8 @@ class Captured:
     run_id: str
     # The worker cannot be used again, because user code changed what cannot be put back.
     retire: bool = False
+    # The worker owns NeuronCores until it ends.
+    holds_cores: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +224,25 @@ class RunFailed:
     retire: bool = False
     # The same bytes ran in this worker before, so a new one may have more success; likewise.
     again: bool = False
+    # As in Captured; likewise.
+    holds_cores: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """Asks an agent, at its own socket, to end an idle worker that holds NeuronCores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The answer: what became of the NeuronCores of an agent's worker."""
+
+    # The worker that was ended, or that is in a run; None where none holds cores.
+    pid: int | None = None
+    # Which these are, as the runtime spells them; empty where not known.
+    cores: str = ""
+    # The function whose run is on, which goes on; empty where the worker was ended.
+    running: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +279,8 @@ Message = (
     | Captured
     | RunDone
     | RunFailed
+    | ReleaseRequest
+    | Released
     | ReportRequest
     | ReportDone
     | ReportFailed

@@ -29,7 +29,7 @@ from profile_neuron.wire.messages import (
     RunRequest,
 )
 from profile_neuron.wire.stdio import MAGIC, end_of_output, write_all
-from profile_neuron.worker import runner, torch_host
+from profile_neuron.worker import neuron, runner, torch_host
 from profile_neuron.worker.descriptors import moved_up
 from profile_neuron.worker.failures import RunStopped, describe, raised_in
 from profile_neuron.worker.line_clock import default_clock
@@ -112,6 +112,7 @@ class _Session:
         self._leave_if_forked()
         if not self._put_back():
             answer = replace(answer, retire=True)
+        answer = replace(answer, holds_cores=neuron.holds_cores())
         os.write(2, f"{end_of_output(request.run_id)}\n".encode())
         self.send(answer)
 
@@ -195,10 +196,12 @@ def environment() -> Environment:
     torch_error = ""
     torch = _version("torch")
     devices: tuple[str, ...] = ()
+    found = neuron.Found("", 0, "none")
     if torch is not None:
         try:
             torch = torch_host.torch_version()
             devices = torch_host.devices()
+            found = neuron.find()
         except BaseException as error:  # noqa: BLE001 - a broken installation may raise anything
             torch_error = describe(error)
     return Environment(
@@ -211,6 +214,10 @@ def environment() -> Environment:
         msgpack=_version("msgpack"),
         clock=default_clock().name,
         devices=devices,
+        neuron_api=found.api,
+        neuron_count=found.device_count,
+        neuron_reason=found.reason,
+        neuron_advice=found.advice,
     )
 
 
