@@ -66,7 +66,7 @@ def holder(cores: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def serve(start: Callable[..., Client], cores: Path, tmp_path: Path) -> Callable[..., Client]:
     def served(mode: str = "kernels", **settings: object) -> Client:
-        variables = environment(mode, cores=cores, STANDIN_NEURON_CORE_COUNT="1")
+        variables = environment(mode, cores=cores, STANDIN_NEURON_CORE_COUNT="1", STANDIN_NEURON_LS="cores")
         return start([tmp_path / "ws"], settings={**SETTINGS, "run": {"env": variables}, **settings})
 
     return served
@@ -153,7 +153,8 @@ def test_an_edit_marks_device_time_as_one_of_before(serve: Callable[..., Client]
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "naive"})
     until(client, lambda: lenses(client, document.uri)[0], lambda title: title == "2.36 ms device", COLD_S)
-    document.replace("scale = torch.rsqrt(shifted)", "scale = torch.rsqrt(shifted + 0)")
+    rest = "\n    normalised = x * scale\n    return normalised * weight\n\n\n@profile_neuron(inputs=make_inputs)\ndef fused"
+    document.replace(f"torch.rsqrt(shifted){rest}", f"torch.rsqrt(shifted + 0){rest}")
     assert lenses(client, document.uri)[0].startswith("2.36 ms (edited since, ")
     assert naive(hints(client, document.uri)) == {
         line: f"~{text.partition(' ·')[0]}" for line, text in HINTS.items() if line != 43

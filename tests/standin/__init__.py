@@ -32,7 +32,7 @@ def environment(mode: str = "kernels", *, cores: Path | None = None, **more: str
         pytest.skip(reason)
     site = FOLDER / ("xla_site" if mode == "xla" else "site")
     added = {
-        "PATH": _joined((FOLDER / "bin", os.environ.get("PATH"))),
+        "PATH": _joined((FOLDER / "bin", Path(sys.executable).parent, os.environ.get("PATH"))),
         "PYTHONPATH": _joined((site, os.environ.get("PYTHONPATH"))),
         "STANDIN_NEURON_LIBRARY": str(build.built()),
         "STANDIN_NEURON_MODE": mode,

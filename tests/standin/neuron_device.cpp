@@ -531,6 +531,63 @@ LastSession& last_session() {
   return one;
 }
 
+// What the host's threads have on, operators and ranges, as the system profile of a capture shows it.
+struct HostRange {
+  std::string name;
+  int64_t start_ns;
+  int64_t end_ns;
+  int32_t thread;
+};
+
+// Watches them while it lives.
+class HostRanges {
+ public:
+  HostRanges()
+      : handle_(at::addGlobalCallback(
+            at::RecordFunctionCallback(began, ended).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}))) {
+    const std::lock_guard<std::mutex> guard(mutex());
+    found().clear();
+  }
+
+  ~HostRanges() {
+    at::removeCallback(handle_);
+  }
+
+  HostRanges(const HostRanges&) = delete;
+  HostRanges& operator=(const HostRanges&) = delete;
+
+  static std::vector<HostRange> take() {
+    const std::lock_guard<std::mutex> guard(mutex());
+    return std::move(found());
+  }
+
+ private:
+  struct Began final : at::ObserverContext {
+    int64_t ns = now_ns();
+  };
+
+  static std::unique_ptr<at::ObserverContext> began(const at::RecordFunction&) {
+    return std::make_unique<Began>();
+  }
+
+  static void ended(const at::RecordFunction& function, at::ObserverContext* context) {
+    const std::lock_guard<std::mutex> guard(mutex());
+    found().push_back({function.name(), static_cast<Began*>(context)->ns, now_ns(), libkineto::systemThreadId()});
+  }
+
+  static std::mutex& mutex() {
+    static std::mutex& one = *new std::mutex();
+    return one;
+  }
+
+  static std::vector<HostRange>& found() {
+    static std::vector<HostRange>& all = *new std::vector<HostRange>();
+    return all;
+  }
+
+  at::CallbackHandle handle_;
+};
+
 class Session final : public libkineto::IActivityProfilerSession {
  public:
   explicit Session(Options options) : options_(std::move(options)) {
@@ -546,12 +603,16 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   void start() override {
+    if (mode() == Mode::april && options_.has_mode("RUNTIME")) {
+      ranges_.emplace();
+    }
     device().begin(&recording_);
     status_ = libkineto::TraceStatus::RECORDING;
   }
 
   void stop() override {
     device().end();
+    ranges_.reset();
     status_ = libkineto::TraceStatus::PROCESSING;
     const int64_t dropped = recording_.dropped + std::stoll(environment("STANDIN_NEURON_DROPPED", "0"));
     if (dropped > 0) {
@@ -684,6 +745,46 @@ class Session final : public libkineto::IActivityProfilerSession {
     if (mode() == Mode::mapping || mode() == Mode::fusion || mode() == Mode::april) {
       write_file(folder / ("framework_mapping_" + std::to_string(now) + ".json"), mapping());
     }
+    if (mode() == Mode::april && options_.has_mode("RUNTIME")) {
+      write_file(folder / "standin_events.json", system_events());
+    }
+  }
+
+  // For the stand-in of neuron-explorer: the rows of its table SystemProfileEvents. An execution has the flow of its
+  // dispatch on the way to the runtime, and another one from there to the core.
+  std::string system_events() const {
+    std::ostringstream text;
+    int64_t rows = 0;
+    const auto row = [&](const std::string& name, const char* source, int64_t start_ns, int64_t end_ns) -> std::ostream& {
+      text << (rows == 0 ? "[" : ",\n ") << R"({"id": )" << ++rows << R"(, "name": ")" << name
+           << R"(", "trace_event_source": ")" << source << R"(", "start_ts": )" << start_ns << R"(, "end_ts": )" << end_ns
+           << R"(, "duration_ns": )" << end_ns - start_ns << R"(, "process_id": )" << getpid();
+      return text;
+    };
+    for (const HostRange& range : HostRanges::take()) {
+      row(range.name, "framework", range.start_ns, range.end_ns)
+          << R"(, "thread_id": )" << range.thread << R"(, "flow_id": []})";
+    }
+    for (const Dispatch& dispatch : recording_.dispatches) {
+      row(dispatch.name, "framework", dispatch.start_ns, dispatch.end_ns)
+          << R"(, "thread_id": )" << dispatch.system_thread << R"(, "flow_id": [")" << 2 * dispatch.sequence_id << R"("]})";
+    }
+    for (const Execution& execution : recording_.executions) {
+      const std::string asked = std::to_string(2 * execution.sequence_id);
+      const std::string done = std::to_string(2 * execution.sequence_id + 1);
+      if (execution.kind != Kind::execution) {
+        row(execution.kind == Kind::write ? "dmem_buf_copyin" : "dmem_buf_copyout", "neuron_rt", execution.start_ns,
+            execution.end_ns)
+            << R"(, "nc_idx": )" << execution.device << R"(, "flow_id": [")" << asked << R"("]})";
+        continue;
+      }
+      row("nrta_execute_schedule", "neuron_rt", execution.submitted_ns, execution.submitted_ns + 1000)
+          << R"(, "nc_idx": )" << execution.device << R"(, "flow_id": [")" << asked << R"(", ")" << done << R"("]})";
+      row("nc_exec_running", "neuron_hw", execution.start_ns, execution.end_ns)
+          << R"(, "nc_idx": )" << execution.device << R"(, "pcore_idx": 0, "flow_id": [")" << done << R"("]})";
+    }
+    text << (rows == 0 ? "[]" : "]");
+    return text.str();
   }
 
   // What is not in the cache that was named stays missing.
@@ -736,6 +837,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   Options options_;
   Recording recording_{};
+  std::optional<HostRanges> ranges_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
 };
 

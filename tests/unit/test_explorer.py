@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profile_neuron.agent import explorer
+from profile_neuron.agent import device, explorer
 from profile_neuron.report.explorer_files import explorer_trace
 from tests.conftest import ROOT
 from tests.standin.explorer import EVENTS
@@ -167,11 +167,11 @@ def test_without_the_program_the_sentence_names_its_package(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(explorer, "_PLACE", tmp_path / "nowhere")
+    monkeypatch.setattr(device, "_FOLDER", tmp_path / "nowhere")
     assert export(session, tmp_path / "explorer") == (
         "Neuron Explorer is not installed; install the package aws-neuronx-tools, which has neuron-explorer"
     )
-    monkeypatch.setattr(explorer, "_PLACE", BIN / "neuron-explorer")
+    monkeypatch.setattr(device, "_FOLDER", BIN)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     assert export(session, tmp_path / "explorer") == ""
 

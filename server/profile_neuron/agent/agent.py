@@ -8,11 +8,13 @@ import logging
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from profile_neuron.agent import device
 from profile_neuron.agent.child import Child
 from profile_neuron.agent.environment import ANY_CORE, AUTO, needed_cores
+from profile_neuron.agent.explorer import export_tables
 from profile_neuron.agent.lease import lease
 from profile_neuron.agent.orphans import end_orphans
 from profile_neuron.agent.pauses import Pauses
@@ -20,8 +22,9 @@ from profile_neuron.agent.processes import descendants
 from profile_neuron.agent.runs import RunFolder, leave_notes
 from profile_neuron.agent.watch import Watch
 from profile_neuron.agent.worker import HELLO_S, WORKER, Piped, hello
+from profile_neuron.core import run_folder
 from profile_neuron.core.launch import isolated_command
-from profile_neuron.core.model import AgentNotes, Failure
+from profile_neuron.core.model import NO_NOTES, AgentNotes, Failure
 from profile_neuron.errors import HostError, ProfileNeuronError
 from profile_neuron.wire.messages import (
     Cancel,
@@ -44,18 +47,20 @@ from profile_neuron.wire.messages import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from pathlib import Path
-    from typing import Any
 
     from profile_neuron.agent.device import Device
     from profile_neuron.agent.environment import Need
     from profile_neuron.agent.lease import Lease
     from profile_neuron.core.model import Holder
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 _ENVIRONMENT_S = 120.0
 _REPORT_S = 600.0
+# A large capture may take it longer, for which nobody waits at a save.
+_EXPLORER_S = 300.0
 # How long the last output of a finished run, or of a process that has ended, is waited for.
 _OUTPUT_S = 1.0
 # Before a run is started again whose runtime had no core, and between two looks at who holds the cores.
@@ -88,6 +93,8 @@ class Agent:
         self._idle_release_s = 0.0
         # The devices at the last look; None where neuron-ls is not there, or was not asked.
         self._devices: tuple[Device, ...] | None = None
+        # Of the last capture.
+        self._notes = NO_NOTES
         self._task: asyncio.Task[None] | None = None
         self._reporter: Piped | None = None
         self._report_pauses = Pauses()
@@ -264,18 +271,22 @@ class Agent:
     async def _look(self, needs: Sequence[Need]) -> tuple[Holder, ...]:
         """Look at the devices; gives who is in the way, empty where nobody is, and where the run is stopped first."""
         own_pids = descendants(os.getpid())
-        asking = asyncio.create_task(device.ask_devices(), name="neuron-ls")
-        stopping = asyncio.create_task(self._stopped.wait(), name="stop")
-        try:
-            await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asking.cancel()
-            stopping.cancel()
-        self._devices = None
-        with contextlib.suppress(asyncio.CancelledError):
-            self._devices = await asking
+        self._devices = await self._unless_stopped(device.ask_devices())
         found = (device.holders(self._devices or (), own_pids, need) for need in needs)
         return next(filter(None, found), ())
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What a program's run gives; None where the run is stopped first, which ends the program."""
+        working = asyncio.create_task(work, name="program")
+        stopping = asyncio.create_task(self._stopped.wait(), name="stop")
+        try:
+            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            working.cancel()
+            stopping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            return await working
+        return None
 
     async def _profile(self, request: RunRequest) -> tuple[RunDone | RunFailed, bool, bool]:
         """The end of a run, whether it left a capture, and whether the Neuron runtime had no core for it."""
@@ -288,7 +299,9 @@ class Agent:
                 self._execute_once.add(request.path)
         if isinstance(answer, RunFailed):
             return answer, False, _is_refusal(answer.failure.reason, is_refused)
-        end = await self._report(request)
+        end, session = await self._report(request)
+        if session and not self._stopped.is_set():
+            end = await self._report_with_tables(request, session, end)
         if isinstance(end, RunFailed):
             return end, True, False
         return end, True, _is_refusal(end.costs.functions[0].reason or "", is_refused)
@@ -322,14 +335,28 @@ class Agent:
     def _leave_notes(self, request: RunRequest, worker: Piped) -> None:
         output = worker.output
         remarks = self._lease.remarks if self._lease is not None else ()
-        notes = AgentNotes(remarks, output.dropped_events, tuple(sorted(output.fallback_operators)))
-        leave_notes(request.run_folder, notes)
+        self._notes = AgentNotes(remarks, output.dropped_events, tuple(sorted(output.fallback_operators)))
+        leave_notes(request.run_folder, self._notes)
 
-    async def _report(self, request: RunRequest) -> RunDone | RunFailed:
+    async def _report_with_tables(
+        self, request: RunRequest, session: str, untold: RunDone | RunFailed
+    ) -> RunDone | RunFailed:
+        """Report once more, with the tables that Neuron Explorer makes of a session, or with why there are none."""
+        into = Path(request.run_folder) / run_folder.EXPLORER
+        why_not = await self._unless_stopped(export_tables(Path(session), into, _EXPLORER_S))
+        if why_not is None:
+            return untold
+        if why_not:
+            leave_notes(request.run_folder, replace(self._notes, remarks=(*self._notes.remarks, why_not)))
+        end, _ = await self._report(request)
+        return end
+
+    async def _report(self, request: RunRequest) -> tuple[RunDone | RunFailed, str]:
+        """The end of a run, and the session of which only Neuron Explorer can tell the times of the device."""
         folder = request.run_folder
         reporter = await self._ready_reporter()
         if self._stopped.is_set():
-            return _failed(request, "cancelled")
+            return _failed(request, "cancelled"), ""
         self._is_reporting = True
         try:
             reporter.child.send(ReportRequest(folder))
@@ -338,23 +365,24 @@ class Agent:
                 match message:
                     case RunProgress():
                         self._send(replace(message, run_id=request.run_id))
-                    case ReportDone(costs=costs):
+                    case ReportDone(costs=costs, untold_session=session):
                         self._is_reporting = False
                         self._report_pauses.succeeded()
-                        return RunDone(request.run_id, costs, folder if request.keep else "")
+                        return RunDone(request.run_id, costs, folder if request.keep else ""), session
                     case ReportFailed(reason=reason):
                         self._is_reporting = False
                         self._report_pauses.succeeded()
-                        return _failed(request, reason)
+                        return _failed(request, reason), ""
                     case None:
                         # Not ended by us, or its own cause of death would be lost.
                         await reporter.child.exited()
                         cause = await reporter.child.end()
                         await reporter.output_end(_OUTPUT_S)
                         said = reporter.output.last_line or "it said nothing"
-                        return _failed(request, f"{folder}: the report ended with {cause} ({said}); try report again")
+                        why = f"{folder}: the report ended with {cause} ({said}); try report again"
+                        return _failed(request, why), ""
         except asyncio.TimeoutError:
-            return _failed(request, f"{folder}: the report took longer than {_REPORT_S:g} s; try report again")
+            return _failed(request, f"{folder}: the report took longer than {_REPORT_S:g} s; try report again"), ""
         finally:
             if self._is_reporting:
                 if not self._stopped.is_set():

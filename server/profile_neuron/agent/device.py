@@ -43,7 +43,7 @@ _REFUSALS = (
 
 async def ask_devices() -> tuple[Device, ...] | None:
     """The devices of this host as neuron-ls tells them; None where it does not, or is not there."""
-    program = _place(_PROGRAM)
+    program = tool_path(_PROGRAM)
     if program is None:
         return None
     for options in _OPTIONS:
@@ -183,7 +183,8 @@ def _count_left(device: Device, own_pids: Collection[int]) -> int:
     return 0 if any(process.cores is None for process in foreign) else left
 
 
-def _place(tool: str) -> str | None:
+def tool_path(tool: str) -> str | None:
+    """Where a command of Neuron's tools is: on PATH, or where their package puts them; None where it is in neither."""
     found = shutil.which(tool)
     if found is None and (_FOLDER / tool).is_file():
         return str(_FOLDER / tool)
@@ -191,7 +192,7 @@ def _place(tool: str) -> str | None:
 
 
 async def _tool(name: str) -> Tool | None:
-    path = _place(name)
+    path = tool_path(name)
     if path is None:
         return None
     printed = await output_of([path, "--version"], _LIMIT_S, _LIMIT_BYTES) or b""

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profile_neuron.agent.child import cause_of_death, run_program
+from profile_neuron.agent.device import tool_path
 from profile_neuron.errors import HostError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from profile_neuron.agent.child import Finished
 
 log = logging.getLogger(__name__)
 
 _PROGRAM = "neuron-explorer"
-# Where the tools' package puts it, which is not on every PATH.
-_PLACE = Path("/opt/aws/neuron/bin/neuron-explorer")
 _HELP_S = 30.0
 _OUTPUT_BYTES = 1 << 16
 _LAST_LINE_CHARACTERS = 300
@@ -38,7 +37,7 @@ async def export_tables(session: Path, into: Path, limit_s: float) -> str:
     The tables are in profiles/global/<name>@latest below the folder, which is made; a table without rows has no file.
     What took longer than the limit is ended, and so is what the program itself started in its group.
     """
-    program = shutil.which(_PROGRAM) or (str(_PLACE) if _PLACE.is_file() else None)
+    program = tool_path(_PROGRAM)
     if program is None:
         return f"Neuron Explorer is not installed; install the package {_PACKAGE}, which has {_PROGRAM}"
     started_s = time.monotonic()

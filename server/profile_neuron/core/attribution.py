@@ -23,7 +23,7 @@ from profile_neuron.core.clock_reads import unsynchronised
 from profile_neuron.core.device_time import SequenceMarks, Unplaced, place_executions
 from profile_neuron.core.executions import QUEUEING
 from profile_neuron.core.functions import Functions
-from profile_neuron.core.host_work import HostWork, causes
+from profile_neuron.core.host_work import HostWork, causes, without_overload
 from profile_neuron.core.model import (
     COMPILED_REGION,
     NO_NOTES,
@@ -268,14 +268,14 @@ def _add_execution(placed: PlacedExecution, functions: Functions, tallies: dict[
         times = tallies[target].device
         times.unattributed_ns[next(filter(None, reasons))] += ns
         times.starts += is_start
-        _count_execution(placed, times)
+        _count_execution(placed, tallies[target])
     # Of an execution on one line, the innermost function is the same for all of its operators.
     owners = {stack[0][0] for stack in stacks if stack}
     is_whole = all(stack for stack in stacks)
     came_to_lines = 0
     for key, found in lines.items():
         times = tallies[key].device
-        _count_execution(placed, times)
+        _count_execution(placed, tallies[key])
         times.starts += is_start
         in_all = is_whole and all(any(item == key for item, _ in stack) for stack in stacks)
         if in_all and len(found) == 1:
@@ -310,11 +310,18 @@ def _count(operator: Operator, tally: _Tally) -> None:
     tally.host.table_ns[operator.name] += operator.self_ns
 
 
-def _count_execution(placed: PlacedExecution, times: _Times) -> None:
-    times.call_ns[placed.call] += placed.execution.device_ns
+def _count_execution(placed: PlacedExecution, tally: _Tally) -> None:
+    ns = placed.execution.device_ns
+    tally.device.call_ns[placed.call] += ns
     # Of several, none alone has the time.
-    names = dict.fromkeys(place.name for place in placed.places)
-    times.table_ns[" + ".join(names)] += placed.execution.device_ns
+    names = dict.fromkeys(_table_name(place, tally) for place in placed.places)
+    tally.device.table_ns[" + ".join(names)] += ns
+
+
+def _table_name(place: Operator, tally: _Tally) -> str:
+    """The operator in the host's table, which a source of its own may call otherwise."""
+    name = without_overload(place.name)
+    return name if name in tally.table_calls or place.outermost is None else place.outermost.name
 
 
 def _check_sums(functions: Functions, times: Sequence[tuple[Key, _Times]], placed_ns: int) -> None:

@@ -33,8 +33,13 @@ USUAL_CAUSES = (
 
 def operator_name(name: str) -> str:
     """An operator without its overload and with its namespace, as the trace's host events have it."""
-    namespace, _, rest = name.rpartition("::")
-    return f"{namespace or 'aten'}::{rest.partition('.')[0]}"
+    return without_overload(name if "::" in name else f"aten::{name}")
+
+
+def without_overload(name: str) -> str:
+    """An operator as the host names it: aten::mul of aten::mul.Tensor; other names as they are."""
+    namespace, separator, rest = name.rpartition("::")
+    return f"{namespace}::{rest.partition('.')[0]}" if separator else name
 
 
 @dataclass(slots=True)
@@ -125,10 +130,7 @@ def causes(record: RunRecord, found: DeviceTrace | None, unplaced: Unplaced) -> 
         return f"none of {unplaced.count} executions is linked to an operator of the function"
     capture = record.device
     if capture is not None and capture.api == "april":
-        return (
-            "the profiler of this torch-neuronx puts no device time into its trace; with the package aws-neuronx-tools "
-            "installed it is read from Neuron Explorer's tables"
-        )
+        return "the profiler of this torch-neuronx puts no device time into its trace"
     if capture is not None and capture.api == "none":
         return "this torch-neuronx has no profiling API that is known (torch_neuronx.profiling); install a newer one"
     return f"the profiler gave no event of the device; {', or '.join(USUAL_CAUSES[1:])}"

@@ -15,6 +15,7 @@ def main() -> None:
     from pathlib import Path
 
     from profile_neuron.errors import ProfileNeuronError
+    from profile_neuron.report.device_files import untold_session
     from profile_neuron.report.files import report
     from profile_neuron.wire.codec import Decoder, encode
     from profile_neuron.wire.messages import Message, ReportDone, ReportFailed, ReportRequest, RunProgress
@@ -24,7 +25,8 @@ def main() -> None:
 
     def answer(folder: str) -> None:
         try:
-            send(ReportDone(report(Path(folder), lambda phase: send(RunProgress("", phase)))))
+            costs = report(Path(folder), lambda phase: send(RunProgress("", phase)))
+            send(ReportDone(costs, untold_session(Path(folder), costs)))
         except ProfileNeuronError as error:
             send(ReportFailed(str(error)))
         except Exception as error:  # noqa: BLE001 - the rim of the process; a trace can be damaged in any way

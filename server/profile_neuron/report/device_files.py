@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from profile_neuron.capture.operator_table import OperatorTable
     from profile_neuron.capture.session_dir import SessionDirectory
-    from profile_neuron.core.model import DeviceTrace, Submission
+    from profile_neuron.core.model import DeviceTrace, LineCosts, Submission
 
 IN_PROCESS = "profiler in the worker"
 EXPORTED = "exported trace"
@@ -56,6 +56,18 @@ def device_files(folder: Path, pid: int, table: OperatorTable | None) -> DeviceF
             break
         best = best or found
     return DeviceFiles(best, _marks(folder, table, problems), tuple(problems))
+
+
+def untold_session(folder: Path, costs: LineCosts) -> str:
+    """The session directory of which Neuron Explorer could tell the device's times; empty where they are known.
+
+    Empty, too, where its tables are there already.
+    """
+    is_known = costs.device_kind != "neuron" or costs.functions[0].measure == "device"
+    if is_known or (folder / run_folder.EXPLORER).exists():
+        return ""
+    sessions = find_session_directories(_listing(folder / run_folder.NEURON))
+    return next((str(folder / run_folder.NEURON / item.path) for item in sessions if item.has_system_profile), "")
 
 
 def _sources(

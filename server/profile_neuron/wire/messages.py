@@ -264,6 +264,8 @@ class ReportDone:
     """The report's result."""
 
     costs: LineCosts
+    # A session directory of which Neuron Explorer's tables may tell the times of the device, where nothing else does.
+    untold_session: str = ""
 
 
 Message = (
