@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from profile_neuron.capture.framework_trace import read_exported_trace
-from profile_neuron.core.foreign import USUAL_CAUSES, ForeignProfile, FunctionTotals, foreign_profile
+from profile_neuron.core.foreign import ForeignProfile, FunctionTotals, foreign_profile
 from profile_neuron.core.frames import FunctionName
+from profile_neuron.core.host_work import USUAL_CAUSES
 from profile_neuron.errors import CaptureError
 from tests.conftest import case
 from tests.unit.test_readers import TRACES, event, trace

@@ -46,6 +46,15 @@ SEQUENCE_KEYS = ("nrt_sequence_id", "nrta_seq_id", "nrt_seq_id", "sequence_id", 
 QUEUEING = "times are of driver events and may include queueing"
 
 
+# What tells that a device was asked for something, or did it.
+_OF_DEVICE = ("dispatch", "kernel", "copy", "driver")
+
+
+def is_of_device(category: object) -> bool:
+    """Whether events of a category are about a device."""
+    return role(category) in _OF_DEVICE
+
+
 def role(category: object) -> Role | None:
     """What an event of a category is; None for one that says nothing here."""
     return ROLES.get(category.lower()) if isinstance(category, str) else None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from profile_neuron.core.executions import device_trace_of
 from profile_neuron.core.frames import LOST_NAME, Files, place_in_frames
-from profile_neuron.core.model import COMPILED_REGION
+from profile_neuron.core.host_work import USUAL_CAUSES, work_kind
+from profile_neuron.core.model import COMPILED_REGION, OperatorRemark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,20 +25,7 @@ if TYPE_CHECKING:
 # Why what ran on the device belongs to no function.
 Reason = Literal["no-operator", "other-thread", "outside", "name-lost", "no-stacks"]
 
-USUAL_CAUSES = (
-    "nothing was synchronised before the profiler stopped",
-    "every operator ran on the CPU",
-    "the back end writes what the device did elsewhere",
-)
-
 _ATEN = "aten::"
-# Operators that need a number of the device before Python can go on.
-_WAITING = {
-    "aten::_local_scalar_dense", "aten::allclose", "aten::equal", "aten::is_nonzero", "aten::item",
-    "aten::masked_select", "aten::nonzero", "aten::unique",
-}  # fmt: skip
-# Operators whose very work is a copy.
-_COPYING = {"aten::_to_copy", "aten::clone", "aten::contiguous", "aten::copy_", "aten::lift_fresh", "aten::to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +39,6 @@ class OperatorTotals:
     # Of what it asked the device for itself, and with the operators inside; None where nothing is known of the device.
     own_device_ns: int | None
     device_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """An operator that kept the device waiting, in all of its calls."""
-
-    kind: RemarkKind
-    operator: str
-    calls: int
-    # From the start of the operator to its end on the host.
-    host_ns: int
-    # Which ways it copies.
-    directions: tuple[Direction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +60,8 @@ class FunctionTotals:
     compiled: bool
     # Those that ran while no deeper frame of a listed function was open; sorted by name.
     operators: tuple[OperatorTotals, ...]
-    remarks: tuple[Remark, ...]
+    # As totals, and not as averages.
+    remarks: tuple[OperatorRemark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +269,10 @@ class _Totals:
         if place.function is not None:
             yield self._operators[place.function][place.event.name]
 
-    def _remarks(self) -> dict[FunctionName, tuple[Remark, ...]]:
+    def _remarks(self) -> dict[FunctionName, tuple[OperatorRemark, ...]]:
         found: dict[FunctionName, dict[tuple[RemarkKind, str], list[_Work]]] = defaultdict(lambda: defaultdict(list))
         for work in self._works.values():
-            kind = _remark_kind(work)
+            kind = work_kind(work.place.event.name, work.directions, work.has_execution)
             if kind is not None and work.place.function is not None:
                 found[work.place.function][kind, work.place.event.name].append(work)
         return {
@@ -318,22 +294,9 @@ def _rows(operators: Mapping[str, _OperatorSums], is_known: bool) -> tuple[Opera
     )
 
 
-def _remark_kind(work: _Work) -> RemarkKind | None:
-    """What an operator does that keeps the device waiting, told by its name and its copies."""
-    if not work.directions:
-        return None
-    name, is_read = work.place.event.name, "from device" in work.directions
-    if name in _WAITING:
-        return "host-sync" if is_read else None
-    # An operator of mathematics that reads back what it works on and starts nothing does its work on the host.
-    if is_read and not work.has_execution and name not in _COPYING:
-        return "cpu-fallback"
-    return "transfer"
-
-
-def _remark(kind: RemarkKind, name: str, works: Sequence[_Work]) -> Remark:
+def _remark(kind: RemarkKind, name: str, works: Sequence[_Work]) -> OperatorRemark:
     directions: set[Direction] = set().union(*(work.directions for work in works))
-    return Remark(
+    return OperatorRemark(
         kind=kind,
         operator=name,
         calls=len(works),

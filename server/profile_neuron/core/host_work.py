@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from profile_neuron.core.device_time import PlacedExecution, Unplaced
     from profile_neuron.core.model import DeviceTrace, Direction, RemarkKind, RunRecord
@@ -34,6 +34,22 @@ USUAL_CAUSES = (
 def operator_name(name: str) -> str:
     """An operator without its overload and with its namespace, as the trace's host events have it."""
     return without_overload(name if "::" in name else f"aten::{name}")
+
+
+def work_kind(operator: str, directions: Collection[Direction], has_execution: bool) -> RemarkKind | None:
+    """What an operator does that keeps the device waiting, by its copies and what it starts; None for nothing.
+
+    directions: of the copies that it makes, with the operators inside.
+    """
+    if not directions:
+        return None
+    is_read = "from device" in directions
+    if operator in _WAITING:
+        return "host-sync" if is_read else None
+    # An operator of mathematics that reads back what it works on and starts nothing does its work on the host.
+    if is_read and not has_execution and operator not in _COPYING:
+        return "cpu-fallback"
+    return "transfer"
 
 
 def without_overload(name: str) -> str:
@@ -92,9 +108,9 @@ class HostWork:
     def remarks(self) -> Iterator[WorkRemark]:
         """In the order in which the operators were seen."""
         for work in self._works.values():
-            kind = _kind(work)
+            outermost = work.outermost
+            kind = "cpu-fallback" if work.is_named else work_kind(outermost.name, work.directions, work.has_execution)
             if kind is not None:
-                outermost = work.outermost
                 directions = frozenset(work.directions)
                 yield WorkRemark(kind, outermost.name, outermost.duration_ns, directions, work.place)
 
@@ -107,21 +123,6 @@ class HostWork:
         if work is None:
             work = self._works[key] = _Work(place, outermost)
         return work
-
-
-def _kind(work: _Work) -> RemarkKind | None:
-    name = work.outermost.name
-    if work.is_named:
-        return "cpu-fallback"
-    if not work.directions:
-        return None
-    is_read = "from device" in work.directions
-    if name in _WAITING:
-        return "host-sync" if is_read else None
-    # An operator of mathematics that reads back what it works on and starts nothing does its work on the host.
-    if is_read and not work.has_execution and name not in _COPYING:
-        return "cpu-fallback"
-    return "transfer"
 
 
 def causes(record: RunRecord, found: DeviceTrace | None, unplaced: Unplaced) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from profile_neuron.core.executions import role
+from profile_neuron.core.executions import is_of_device, role
 from profile_neuron.core.model import Failure
 from profile_neuron.core.run_folder import NEURON, SCHEMA
 from profile_neuron.worker import torch_host
@@ -283,7 +283,7 @@ def is_used_by(signature: str, categories: Iterable[str]) -> bool | None:
     """Whether a call used the device, by its inputs and the events there were; None where that cannot be told."""
     if not holds_cores():
         return False
-    if f" {DEVICE}" in signature or any(role(category) not in (None, "operator", "frame") for category in categories):
+    if f" {DEVICE}" in signature or any(map(is_of_device, categories)):
         return True
     executed = executed_operators()
     return bool(executed) if executed is not None else None

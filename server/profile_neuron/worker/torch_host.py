@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from profile_neuron.core.executions import role
+from profile_neuron.core.executions import is_of_device
 from profile_neuron.core.run_folder import SCHEMA
 from profile_neuron.worker.failures import Conflict
 
@@ -127,7 +127,7 @@ class Window:
                 rows.append((number, thread, start_ns, duration_ns, event.correlation_id()))
                 if thread not in threads:
                     threads[thread] = event.start_thread_id()
-            elif role(category) is not None:
+            elif is_of_device(category):
                 self.device_categories.add(category)
                 kind = names.setdefault(category, len(names))
                 facts = names.setdefault(_metadata(event), len(names))
