@@ -173,7 +173,13 @@ def _import_torch() -> str:
             install = f"{sys.executable} -m pip install torch==2.13.0"
             reason = f"{sys.executable} has no torch; install it with: {install}"
         else:
-            reason = f"torch cannot be imported by {sys.executable} ({describe(error)}); reinstall it there"
+            # torch imports the packages of other devices by itself.
+            advice = (
+                "reinstall that package, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 to do without its device"
+                if "backend extension" in str(error)
+                else "reinstall it there"
+            )
+            reason = f"torch cannot be imported by {sys.executable} ({describe(error)}); {advice}"
         raise RunStopped("failed", Failure(f"not-runnable: {reason}")) from error
     return version
 
