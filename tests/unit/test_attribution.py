@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profile_neuron.core.attribution import BACKWARD_REASON, TASK_REASON, THREAD_REASON, attribute
+from profile_neuron.core.attribution import attribute
 from profile_neuron.core.model import (
     NO_OPERATORS,
     CodeEntries,
@@ -26,6 +26,7 @@ from profile_neuron.core.model import (
     Toolchain,
     Trace,
 )
+from profile_neuron.core.tally import BACKWARD_REASON, TASK_REASON, THREAD_REASON
 from profile_neuron.errors import CaptureError
 
 SOURCE = """\

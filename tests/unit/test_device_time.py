@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profile_neuron.core.attribution import BACKWARD_REASON, THREAD_REASON, attribute
+from profile_neuron.core.attribution import attribute
 from profile_neuron.core.device_time import SequenceMarks
 from profile_neuron.core.model import (
     AgentNotes,
@@ -25,6 +25,7 @@ from profile_neuron.core.model import (
     Submission,
     Trace,
 )
+from profile_neuron.core.tally import BACKWARD_REASON, THREAD_REASON
 from tests.unit.test_attribution import LOG, RECORD, Timeline, function, selves, totals
 
 ON_NEURON = replace(RECORD, device=DeviceCapture("beta", "runtime", 4242), device_name="NeuronCore")
