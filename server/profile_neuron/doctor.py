@@ -19,7 +19,8 @@ _TOOLS = {
 }
 # Of torch, for which there is a TorchNeuron of the same version.
 _TORCH_VERSIONS = ("2.13", "2.14")
-_INDEXES = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
+# Its address is in the guide of the SDK, and may change with it.
+_INDEX = "--extra-index-url with the index of AWS's setup guide for PyTorch on Neuron"
 
 
 class Remark(NamedTuple):
@@ -114,15 +115,15 @@ def _torch_neuronx(environment: Environment) -> Remark:
         return Remark(GOOD, subject, f"{found} with NeuronConfig, {count}")
     old = "its profiler is that of April 2026, before NeuronConfig"
     finding = f"{found}, {count}, but {old if environment.neuron_api == 'april' else 'it has no profiler'}"
-    return Remark(ABSENT, subject, finding, f"{_install(environment)} --upgrade")
+    return Remark(ABSENT, subject, finding, _install(environment, "install --upgrade"))
 
 
-def _install(environment: Environment) -> str:
+def _install(environment: Environment, command: str = "install") -> str:
     """The command that installs TorchNeuron beside this torch, or beside the newest one it is built for."""
     torch = ".".join((environment.torch or "").split(".")[:2])
     version = torch if torch in _TORCH_VERSIONS else _TORCH_VERSIONS[-1]
     packages = f'"torch-neuronx=={version}.*" "neuronx-cc==2.*" nki'
-    return f"{environment.executable} -m pip install {packages} {_INDEXES}"
+    return f"{environment.executable} -m pip {command} {packages}, {_INDEX}"
 
 
 def _cores(count: int, holders: tuple[Holder, ...]) -> Remark:

@@ -131,7 +131,7 @@ def test_the_api_of_april_has_its_times_from_neuron_explorers_tables(command: Co
     done = command("run", f"{sample}::naive", f"{sample}::fused", "--json", **environment("april"))
     naive = checked(done.function("naive"))
     assert (lines(naive), naive["device_ns"], naive["executions"]) == (NAIVE, TOTAL, 6)
-    assert "executions from the tables of Neuron Explorer" in naive["provenance"]
+    assert "executions from the system profile of Neuron Explorer" in naive["provenance"]
     assert lines(done.function("fused")) == {50: 403_300}
 
 
@@ -273,6 +273,34 @@ def test_the_profilers_files_end_up_in_the_run_folder(
     assert any(name.endswith(".neff") for name in names)
     again = command("report", naive["run_folder"], "--json", **variables)
     assert lines(again.function("naive")) == NAIVE
+
+
+def test_variables_that_start_another_capture_are_kept_from_the_worker(
+    command: Command, sample: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    variables = environment(NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_OUTPUT_DIR=str(output))
+    naive = command("run", f"{sample}::naive", "--json", **variables).function("naive")
+    assert lines(naive) == NAIVE
+    assert not output.exists()
+    assert any("NEURON_RT_INSPECT_ENABLE" in warning for warning in naive["warnings"])
+
+
+def test_compiled_code_lies_in_a_cache_of_its_own(command: Command, sample: Path, tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "cache"
+    variables = environment(TORCH_NEURONX_NEFF_CACHE_DIR=str(theirs), XDG_CACHE_HOME=str(ours))
+    assert command("run", f"{sample}::naive", **variables).code == 0
+    assert not theirs.exists()
+    assert len(list((ours / "profile-neuron").glob("**/*.neff"))) >= 6
+
+
+def test_the_core_is_free_when_the_command_has_ended(command: Command, sample: Path, tmp_path: Path) -> None:
+    cores = tmp_path / "cores"
+    cores.mkdir()
+    assert command("run", f"{sample}::naive", **environment(cores=cores)).code == 0
+    assert (cores / "core0").exists()
+    with (cores / "core0").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_what_is_not_of_the_device_is_measured_on_the_cpu(command: Command, write: Write) -> None:

@@ -77,9 +77,10 @@ def on_host(environment: Environment, **fields: Any) -> Environment:
 
 EXPLORER = Tool("neuron-explorer", "/opt/aws/neuron/bin/neuron-explorer", False, "2.33.38.0")
 INSTALL = (
-    '/env/bin/python -m pip install "torch-neuronx==2.13.*" "neuronx-cc==2.*" nki '
-    "--extra-index-url https://pip.repos.neuron.amazonaws.com"
+    '/env/bin/python -m pip install "torch-neuronx==2.13.*" "neuronx-cc==2.*" nki, '
+    "--extra-index-url with the index of AWS's setup guide for PyTorch on Neuron"
 )
+UPGRADE = INSTALL.replace("install", "install --upgrade")
 # What each row of the case comes to.
 HOSTS: dict[str, tuple[Environment, Remark]] = {
     "no torch_neuronx, no /dev/neuron0": (
@@ -212,9 +213,9 @@ OLD = {
 @pytest.mark.parametrize("api", OLD)
 def test_an_old_profiler_is_told_with_the_newer_package_for_this_torch(api: str) -> None:
     environment = replace(TRAINIUM, torch_neuronx="0.1.0", neuron_api=api)
-    assert remark(environment, "torch-neuronx") == Remark(ABSENT, "torch-neuronx", OLD[api], f"{INSTALL} --upgrade")
+    assert remark(environment, "torch-neuronx") == Remark(ABSENT, "torch-neuronx", OLD[api], UPGRADE)
     newer = remark(replace(environment, torch="2.14.0+cpu"), "torch-neuronx").advice
-    assert newer == f"{INSTALL} --upgrade".replace("2.13", "2.14")
+    assert newer == UPGRADE.replace("2.13", "2.14")
 
 
 def test_a_package_without_a_version_is_listed_by_what_it_has() -> None:
