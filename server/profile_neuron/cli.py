@@ -620,7 +620,8 @@ def _print_document(outcomes: Sequence[_Outcome], asked_kind: DeviceKind) -> Non
     device_kind, device_name = asked_kind, str(asked_kind)
     for outcome in outcomes:
         if outcome.costs is not None:
-            device_kind, device_name = outcome.costs.device_kind, outcome.costs.device_name
+            if device_kind == "cpu":
+                device_kind, device_name = outcome.costs.device_kind, outcome.costs.device_name
             functions += document.run_functions(outcome.costs, outcome.run_folder, outcome.compared)
         elif outcome.failed is not None and outcome.asked is not None:
             asked, failed = outcome.asked, outcome.failed

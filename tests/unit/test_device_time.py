@@ -342,6 +342,29 @@ def test_an_operator_that_torch_neuronx_names_ran_on_the_cpu_even_where_nothing_
     assert remarks(of_operator("aten::cummin"), None, record) == [(6, "cpu-fallback", "aten::cummin")]
 
 
+def test_an_operator_that_fell_back_once_and_now_runs_on_the_device_is_no_fallback() -> None:
+    t = of_operator("aten::cummin")
+    (own,) = ids(t, "aten::cummin")
+    record = replace(ON_NEURON, device=DeviceCapture("beta", "runtime", 4242, ("cummin",)))
+    assert remarks(t, [execution(9, own)], record) == []
+
+
+def test_what_the_runtime_printed_counts_where_torch_neuronx_does_not_tell() -> None:
+    t = of_operator("aten::cummin")
+    notes = AgentNotes(fallback_operators=("aten::cummin",))
+    told = replace(ON_NEURON, device=DeviceCapture("beta", "runtime", 4242, ()))
+    for record, expected in ((ON_NEURON, ["cpu-fallback"]), (told, [])):
+        f = costs(t, None, record, notes=notes).functions[0]
+        assert [remark.kind for line in f.lines for remark in line.remarks] == expected
+
+
+def test_a_copy_that_stays_on_the_device_takes_time_and_is_no_remark() -> None:
+    t = of_operator("aten::clone")
+    (own,) = ids(t, "aten::clone")
+    f = checked(costs(t, [execution(9, own, direction="on device")]).functions[0])
+    assert (totals(f)[6], f.lines[0].remarks, f.executions) == (9, (), 0.0)
+
+
 def test_reading_one_number_waits_for_the_device() -> None:
     t = of_operator("aten::item", "aten::_local_scalar_dense")
     (inner,) = ids(t, "aten::_local_scalar_dense")

@@ -112,6 +112,7 @@ def test_a_link_says_more_than_a_mapping_to_one_submission() -> None:
         ("nrt_copy_d2h", "driver", "from device"),
         ("dmem_buf_copyin", "driver", "to device"),
         ("something", "copy", "unknown"),
+        ("Memcpy DtoD (Device -> Device)", "copy", "on device"),
         ("aten::mul.Tensor", "driver", None),
         ("aten::mul.Tensor", "kernel", None),
     ],
@@ -124,7 +125,7 @@ def test_the_way_of_a_copy_is_told_by_its_name_or_not_at_all(name: str, kind: st
     ("category", "expected"),
     [
         ("cpu_op", "operator"), ("kernel", "kernel"), ("Kernel", "kernel"), ("gpu_memcpy", "copy"),
-        ("privateuse1_driver", "driver"), ("privateuse1_runtime", "dispatch"), ("ac2g", None), (None, None), (7, None),
+        ("privateuse1_driver", "driver"), ("privateuse1_runtime", "dispatch"), ("ac2g", "flow"), ("user_annotation", "annotation"), (None, None), (7, None),
     ],
 )  # fmt: skip
 def test_what_an_event_is_is_told_by_its_category(category: object, expected: str | None) -> None:

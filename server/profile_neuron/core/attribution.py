@@ -72,7 +72,7 @@ def attribute(
         raise CaptureError("the trace holds none of the profiled calls; profile again")
     tallies = Tallies(functions)
     seen = Seen()
-    work = HostWork([*(record.device.fallback_operators if record.device else ()), *notes.fallback_operators])
+    work = HostWork(_fallback_operators(record, notes))
     is_same = device is not None and device.events is trace.events
     named = _named(device) if device is not None and is_same else frozenset[int]()
     for operator in place_operators(trace.events, calls, log.earlier_threads, seen, named):
@@ -120,6 +120,14 @@ def attribute(
         loading=record.loading,
         signature=record.signature,
     )
+
+
+def _fallback_operators(record: RunRecord, notes: AgentNotes) -> tuple[str, ...]:
+    """Names of operators that may have run on the CPU instead."""
+    if record.device is None:
+        return ()
+    told = record.device.fallback_operators
+    return notes.fallback_operators if told is None else told
 
 
 def _note_clock_reads(functions: Functions, log: LineLog, tallies: Tallies) -> None:

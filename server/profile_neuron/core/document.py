@@ -40,13 +40,15 @@ def run_functions(costs: LineCosts, run_folder: str = "", compared: FunctionView
     beside an earlier result.
     """
     target, *others = costs.functions
-    first = function(target)
+    # What was asked for may end on another device than its neighbours.
+    device = {"device_kind": costs.device_kind}
+    first = {**function(target), **device}
     if compared is not None:
         first["comparison"] = comparison(compared)
     if run_folder:
         first["run_folder"] = run_folder
     during = f"{target.path}::{target.qualname}"
-    return [first, *({**function(other), "during": during} for other in others if not other.decorated)]
+    return [first, *({**function(other), **device, "during": during} for other in others if not other.decorated)]
 
 
 def function(costs: FunctionCosts) -> dict[str, Any]:

@@ -38,6 +38,7 @@ ROLES: dict[str, Role] = {
 
 # Names that public traces and documentation of the runtime show for copies.
 _TO_DEVICE = re.compile(r"h2d|htod|host.?to.?device|copy_?in|tensor_write", re.IGNORECASE)
+_ON_DEVICE = re.compile(r"d2d|dtod|device.?to.?device", re.IGNORECASE)
 _FROM_DEVICE = re.compile(r"d2h|dtoh|device.?to.?host|copy_?out|tensor_read", re.IGNORECASE)
 
 # Names under which the runtime's number of an execution may stand; which of them it is, is not documented.
@@ -116,6 +117,8 @@ def union_ns(intervals: Iterable[tuple[int, int]]) -> int:
 
 def direction(event: DeviceEvent) -> Direction | None:
     """Which way a copy goes; unknown for one that does not tell, None for what is no copy."""
+    if event.role == "copy" and _ON_DEVICE.search(event.name):
+        return "on device"
     if _TO_DEVICE.search(event.name):
         return "to device"
     if _FROM_DEVICE.search(event.name):

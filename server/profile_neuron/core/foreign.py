@@ -260,7 +260,7 @@ class _Totals:
         work = self._works.setdefault(id(aten[-1]), _Work(aten[-1]))
         if execution.direction is None:
             work.has_execution = True
-        else:
+        elif execution.direction != "on device":
             work.directions.add(execution.direction)
 
     def _sums(self, place: Place) -> Iterator[_OperatorSums]:

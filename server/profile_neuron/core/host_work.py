@@ -102,14 +102,16 @@ class HostWork:
                 continue
             if placed.execution.direction is None:
                 work.has_execution = True
-            else:
+            elif placed.execution.direction != "on device":
                 work.directions.add(placed.execution.direction)
 
     def remarks(self) -> Iterator[WorkRemark]:
         """In the order in which the operators were seen."""
         for work in self._works.values():
             outermost = work.outermost
-            kind = "cpu-fallback" if work.is_named else work_kind(outermost.name, work.directions, work.has_execution)
+            # It may run on the device with other types or shapes.
+            is_fallback = work.is_named and not work.has_execution
+            kind = "cpu-fallback" if is_fallback else work_kind(outermost.name, work.directions, work.has_execution)
             if kind is not None:
                 directions = frozenset(work.directions)
                 yield WorkRemark(kind, outermost.name, outermost.duration_ns, directions, work.place)
@@ -134,4 +136,7 @@ def causes(record: RunRecord, found: DeviceTrace | None, unplaced: Unplaced) -> 
         return "the profiler of this torch-neuronx puts no device time into its trace"
     if capture is not None and capture.api == "none":
         return "this torch-neuronx has no profiling API that is known (torch_neuronx.profiling); install a newer one"
-    return f"the profiler gave no event of the device; {', or '.join(USUAL_CAUSES[1:])}"
+    why = f"the profiler gave no event of the device; {', or '.join(USUAL_CAUSES[1:])}"
+    if capture is not None and capture.mode == "runtime":
+        why += "; AWS's examples capture the device as well, which profile.mode device does"
+    return why

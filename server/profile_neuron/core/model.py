@@ -15,8 +15,8 @@ DeviceKind = Literal["cpu", "neuron"]
 # Whose clock the times of lines are of: operators on the host, or executions on the device.
 Measure = Literal["host", "device"]
 
-# Which way a copy goes between host and device.
-Direction = Literal["to device", "from device", "unknown"]
+# Which way a copy goes between host and device, if it leaves the device at all.
+Direction = Literal["to device", "from device", "on device", "unknown"]
 
 # What an operator does that keeps the device waiting, or a clock that is read too early.
 RemarkKind = Literal["cpu-fallback", "host-sync", "transfer", "missing-synchronize"]
@@ -323,8 +323,9 @@ class DeviceCapture:
     mode: str
     # Of the worker, by which the profiler names its folders.
     pid: int
-    # Names of operators that ran on the CPU instead, as torch-neuronx tells them; they may have a namespace or not.
-    fallback_operators: tuple[str, ...] = ()
+    # Names of operators that ran on the CPU instead in the calls, as torch-neuronx tells them, with a namespace or not;
+    # None where it does not tell.
+    fallback_operators: tuple[str, ...] | None = None
     # What is not as it should be, one sentence each without its period.
     remarks: tuple[str, ...] = ()
 
@@ -375,7 +376,8 @@ class AgentNotes:
     remarks: tuple[str, ...] = ()
     # As the runtime printed.
     dropped_events: int = 0
-    # Names of operators that ran on the CPU instead, as torch-neuronx printed.
+    # Names of operators that ran on the CPU instead in this or an earlier run of the worker, as torch-neuronx printed:
+    # it does so once.
     fallback_operators: tuple[str, ...] = ()
 
 

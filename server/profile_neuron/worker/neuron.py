@@ -225,9 +225,10 @@ def forget_fallbacks() -> None:
             clear()
 
 
-def fallback_operators() -> tuple[str, ...]:
-    """Operators that ran on the CPU instead since forget_fallbacks, sorted; none where torch-neuronx does not tell."""
-    return tuple(sorted(_operators("get_fallback_ops") or ()))
+def fallback_operators() -> tuple[str, ...] | None:
+    """Operators that ran on the CPU instead since forget_fallbacks, sorted; None where torch-neuronx does not tell."""
+    found = _operators("get_fallback_ops")
+    return None if found is None else tuple(sorted(found))
 
 
 def executed_operators() -> tuple[str, ...] | None:
