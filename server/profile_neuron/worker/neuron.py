@@ -125,22 +125,19 @@ class Capture:
         self.remarks: list[str] = []
         self.sequences = SequenceLog.make()
         self._export: Any = None
+        # Whether torch's trace lies among the files of the Neuron profiler: torch writes it only once.
+        self.has_exported = False
         self.window = self._window()
-
-    @property
-    def has_exported(self) -> bool:
-        """Whether torch's trace lies among the files of the Neuron profiler, which torch writes only once."""
-        return self._export is not None and self._is_exported
+        forget_fallbacks()
 
     def collect(self) -> None:
-        """Put the files of the Neuron profiler into the run folder."""
+        """Put the files of the Neuron profiler into the run folder, where they are not written there."""
         if self._written != self._folder and any(self._written.iterdir()):
             shutil.move(self._written, self._folder)
         elif self._written != self._folder:
             self._written.rmdir()
 
     def _window(self) -> torch_host.Window:
-        self._is_exported = False
         if self._found.api == "beta":
             config, all_threads = self._neuron_config()
             return torch_host.Window(config, all_threads, with_device=True, on_ready=self._ready)
@@ -186,8 +183,12 @@ class Capture:
             role(event.activity_type()) in ("kernel", "copy", "driver") and event.linked_correlation_id()
             for event in events
         ):
-            self._export(profile)
-            self._is_exported = True
+            try:
+                self._export(profile)
+            except Exception as error:  # noqa: BLE001 - the numbers do not need it
+                self.remarks.append(f"torch's trace could not be exported ({describe(error)})")
+            else:
+                self.has_exported = True
 
 
 def accepted_arguments(kind: Any, wanted: Mapping[str, object]) -> dict[str, object]:

@@ -222,9 +222,28 @@ class _Capture:
                 break
         self._loader.reach.stop()
         folder = Path(self._request.run_folder)
-        if self._has_device and self._found is not None:
-            self._neuron = neuron.Capture(self._found, self._request.profile_mode, folder, self._request.keep)
-            neuron.forget_fallbacks()
+        self._neuron = self._device_window(folder)
+        try:
+            self._capture(folder, earlier_threads, report, put_back)
+        finally:
+            if self._neuron is not None:
+                self._neuron.collect()
+
+    def _device_window(self, folder: Path) -> neuron.Capture | None:
+        """What profiles the device; None where the function has not used it in its warm-up calls."""
+        # The profiler itself would take a core, and keep it.
+        if self._found is None or not self._has_device or not neuron.holds_cores():
+            return None
+        try:
+            return neuron.Capture(self._found, self._request.profile_mode, folder, self._request.keep)
+        except Exception as error:
+            raise RunStopped("failed", neuron.start_failure(error, self._request.profile_mode)) from error
+
+    def _capture(
+        self, folder: Path, earlier_threads: tuple[int, ...], report: Report, put_back: Callable[[], object]
+    ) -> None:
+        """The last warm-up call and the profiled ones, and the files that they leave."""
+        inputs, warmup = self._prepared.inputs, self._warmup
         window = self._neuron.window if self._neuron is not None else torch_host.window()
         marker = self._neuron.sequences if self._neuron is not None else None
         clock = default_clock()(torch_host.range_opener(), self._project, marker)
@@ -248,10 +267,8 @@ class _Capture:
         if self._request.keep and not (self._neuron is not None and self._neuron.has_exported):
             # For other viewers, and the fallback where a later version cannot read the table.
             window.export(str(folder / run_folder.TRACE))
-        if self._neuron is not None:
-            self._neuron.collect()
-            if self._neuron.sequences is not None:
-                write_json(folder / run_folder.SEQUENCES, self._neuron.sequences.plain())
+        if self._neuron is not None and self._neuron.sequences is not None:
+            write_json(folder / run_folder.SEQUENCES, self._neuron.sequences.plain())
         log, unreadable = line_log(clock, self._request.path, self._loader.executed, earlier_threads)
         self._warnings += unreadable
         write_json(folder / run_folder.LINES, log)
@@ -322,9 +339,9 @@ class _Capture:
 
     def _device_capture(self, window: torch_host.Window) -> DeviceCapture | None:
         """What is known of the capture on a NeuronCore; None where the function did not use one."""
-        if self._neuron is None or self._found is None:
+        if self._found is None or not self._has_device:
             return None
-        if neuron.is_used_by(self._prepared.signature, window.device_categories) is False:
+        if self._neuron is None or neuron.is_used_by(self._prepared.signature, window.device_categories) is False:
             self._warnings.append("nothing of it ran on a NeuronCore; times are of the CPU")
             return None
         return DeviceCapture(
