@@ -171,6 +171,29 @@ def test_a_model_has_lines_that_add_up(command: Command, tmp_path: Path) -> None
         assert (checked(item)["device_ns"] > 0) == any(row["device_ns"] for row in item["operators"]), item["qualname"]
 
 
+def of_functions(done: Finished) -> dict[tuple[str, str], object]:
+    """Times of each function of a run, which no two sources may tell otherwise."""
+    return {
+        (item["qualname"], item.get("during", "")): (
+            item["device_ns"],
+            item["unattributed_ns"],
+            item["executions"],
+            lines(item),
+            item["shared"],
+            item["lower_bound"],
+        )
+        for item in done.document()["functions"]
+    }
+
+
+def test_all_sources_agree_on_every_line_of_a_model(command: Command, tmp_path: Path) -> None:
+    path = shutil.copy(SAMPLES / "llama_block.py", tmp_path)
+    found = of_functions(command("run", path, "--json", **environment()))
+    assert len(found) > 15
+    for mode in ("mapping", "drivers", "uncorrelated", "april", "pcores"):
+        assert of_functions(command("run", path, "--json", **environment(mode))) == found, mode
+
+
 FUNCTION = """
     import time
     import torch
@@ -238,6 +261,28 @@ def test_a_backward_pass_is_unattributed_with_the_reason(run_body: Callable[...,
     assert f["unattributed_ns"] > 0
     assert any("backward" in warning for warning in f["warnings"])
     assert lines(f)[11] > 0
+
+
+def test_a_mapping_knows_nothing_of_a_backward_pass_which_makes_a_lower_bound(
+    run_body: Callable[..., dict[str, Any]],
+) -> None:
+    f = run_body(
+        "x = x.detach().requires_grad_()", "y = (x * x).sum()", "y.backward()", "return x.grad", mode="mapping"
+    )
+    assert f["lower_bound"] is True
+    assert (f["unattributed_ns"], lines(f)[11] > 0) == (0, True)
+    assert any("linked to no operator" in warning for warning in f["warnings"])
+
+
+def test_what_a_thread_starts_and_the_profiler_does_not_record_makes_a_lower_bound(
+    run_body: Callable[..., dict[str, Any]],
+) -> None:
+    body = ("import threading", "t = threading.Thread(target=lambda: x @ x)", "t.start()", "t.join()", "return x + x")
+    f = run_body(*body)
+    assert (f["lower_bound"], set(lines(f))) == (True, {14})
+    # That of April records all threads, and the line of the lambda is known.
+    f = run_body(*body, mode="april")
+    assert (f["lower_bound"], set(lines(f))) == (False, {11, 14})
 
 
 def test_dropped_events_make_lower_bounds_that_are_marked(command: Command, sample: Path) -> None:
