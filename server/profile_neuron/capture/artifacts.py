@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from profile_neuron.capture import artifact_remarks
 from profile_neuron.capture.pairing import Pairing, by_number, model_number, pair_files
-from profile_neuron.capture.session_dir import ListedFile, find_directories, process_directory
+from profile_neuron.capture.session_dir import ListedFile, find_directories, is_framework_trace, process_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,7 +105,7 @@ def judge_artifacts(
     if not sessions:
         told.append(artifact_remarks.no_session(folder))
     elif any(not item.framework_traces for item in sessions):
-        strays = [file for file in (*beside, *others) if file.name == "trace.json"]
+        strays = [file for file in (*beside, *others) if is_framework_trace(file.name)]
         told += artifact_remarks.stray_traces(folder, strays)
     if older:
         told.append(artifact_remarks.older(folder, older))

@@ -87,6 +87,11 @@ def shown_path(path: str) -> str:
     return path if path.isprintable() else ascii(path)
 
 
+def is_framework_trace(name: str) -> bool:
+    """Whether torch's exported trace, or that of one rank, is called so."""
+    return name == "trace.json" or _RANK_TRACE.fullmatch(name) is not None
+
+
 def process_directory(path: str) -> str:
     """The directory of the process that a session's directory is or lies in; empty where there is none."""
     process = _PROCESS.match(f"{path}/")
@@ -192,7 +197,7 @@ def _role(name: str) -> str:
         return "system_files"
     if name in _RESOURCE_FILES:
         return "resource_files"
-    if name == "trace.json" or _RANK_TRACE.fullmatch(name):
+    if is_framework_trace(name):
         return "framework_traces"
     if _MAPPING.fullmatch(name):
         return "framework_mappings"

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profile_neuron.capture.session_dir import ListedFile
+from profile_neuron.capture.session_dir import ListedFile, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,19 +34,21 @@ def list_files(folder: Path, most: int = MOST_ENTRIES) -> Listing:
     that does not exist holds nothing, and one that is a link itself is read.
     """
     walk = _Walk(str(folder), most)
-    return Listing(tuple(sorted(walk.files(), key=lambda file: file.path)), tuple(walk.gaps))
+    files = sorted(walk.files(), key=lambda file: file.path)
+    return Listing(tuple(files), tuple(walk.gaps()))
 
 
 class _Walk:
     """One way through a tree, level by level."""
 
     def __init__(self, root: str, most: int) -> None:
-        self.gaps: list[str] = []
         self._root = root
         self._most = most
         self._left = most
         # Relative, with a slash behind; empty for the root.
         self._pending = deque([""])
+        self._is_cut = False
+        self._unreadable: list[str] = []
 
     def files(self) -> Iterator[ListedFile]:
         while self._pending:
@@ -56,16 +58,25 @@ class _Walk:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                shown = ascii(os.path.join(self._root, below))  # noqa: PTH118
-                self.gaps.append(
-                    f"the folder {shown} cannot be read ({error.strerror}); give yourself the right to read it"
-                )
+                folder = os.path.join(self._root, below)  # noqa: PTH118
+                self._unreadable.append(f"{shown_path(folder)} cannot be read ({error.strerror})")
+
+    def gaps(self) -> Iterator[str]:
+        if self._is_cut:
+            yield (
+                f"{shown_path(self._root)} holds more than {self._most} files and folders, of which the rest was not "
+                "looked at; give every run an output directory of its own"
+            )
+        if self._unreadable:
+            more = f", nor can {len(self._unreadable) - 1} more" if len(self._unreadable) > 1 else ""
+            yield f"{self._unreadable[0]}{more}; see that you may read all of it"
 
     def _entries(self, below: str) -> Iterator[ListedFile]:
         with os.scandir(os.path.join(self._root, below)) as entries:  # noqa: PTH118 - of many thousand files
             for entry in entries:
                 if self._left == 0:
-                    self._stop()
+                    self._is_cut = True
+                    self._pending.clear()
                     return
                 self._left -= 1
                 try:
@@ -76,10 +87,3 @@ class _Walk:
                     self._pending.append(f"{below}{entry.name}/")
                 elif stat.S_ISREG(found.st_mode):
                     yield ListedFile(below + entry.name, found.st_size, found.st_mtime_ns)
-
-    def _stop(self) -> None:
-        self._pending.clear()
-        self.gaps.append(
-            f"{self._root!a} holds more than {self._most} files and folders, of which the rest was not looked at; "
-            "give every run an output directory of its own"
-        )
