@@ -322,6 +322,27 @@ def test_what_is_missing_is_said_with_what_to_do(
     assert remark in session.remarks
 
 
+def test_neffs_of_a_server_with_other_numbers_are_a_mismatch_too() -> None:
+    found = judged("neffs/graph_2.neff", "i_pid_1/1_vnc_0.ntff", *(f"i_pid_1/{name}" for name in SYSTEM))
+    assert (found.status, found.reason) == ("artifact-mismatch", "other-neffs")
+
+
+def test_what_lies_beside_the_sessions_of_a_process_is_of_none_of_them() -> None:
+    beside = ["cpu_util.pb", "framework_mapping_1.json", "notes.txt", "trace.json"]
+    session = [f"i_pid_1/1/{name}" for name in ("neff_1_vnc_0.neff", *SESSION_FILES)]
+    found = judged(*session, *(f"i_pid_1/{name}" for name in beside))
+    assert [item.path for item in found.sessions] == ["i_pid_1/1"]
+    assert names(found.others) == beside
+    assert (found.status, found.remarks) == ("ok", ())
+
+
+def test_a_capture_that_is_being_written_in_the_directory_of_its_process_is_one_session() -> None:
+    found = judged("i_pid_1/ntrace.pb.tmp", f"i_pid_1/ab/cd/{HEX}.neff")
+    assert [(item.path, item.status, item.reason) for item in found.sessions] == [
+        ("i_pid_1", "no-device-events", "unfinished")
+    ]
+
+
 def test_a_folder_of_no_session_has_no_device_events_and_one_of_some_is_partial() -> None:
     good = [f"i_pid_1/1/{name}" for name in ("neff_1_vnc_0.neff", *SESSION_FILES)]
     assert judged().status == judged("notes.txt").status == judged("i_pid_1/1/notes.txt").status == "no-device-events"

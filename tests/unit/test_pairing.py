@@ -38,6 +38,7 @@ def test_an_ntff_of_a_session_may_have_executed_every_neff() -> None:
         ("123.ntff", ["neff_123_vnc_0.neff"], "neff_123_vnc_0.neff"),
         ("10_vnc_1.ntff", ["neff_10_vnc_0.neff", "neff_10_vnc_1.neff", "neff_10.neff"], "neff_10_vnc_1.neff"),
         ("10_vnc_2.ntff", ["neff_10_vnc_0.neff", "neff_10_vnc_1.neff", "neff_10.neff"], "neff_10.neff"),
+        ("10_vnc_2.ntff", ["neff_10_vnc_0.neff", "z/neff_10.neff"], "z/neff_10.neff"),
         ("10_vnc_2.ntff", ["neff_10_vnc_1.neff", "neff_10_vnc_0.neff"], "neff_10_vnc_0.neff"),
         ("10_instid_1_vnc_0.ntff", ["neff_10_instid_0_vnc_0.neff", "neff_10_instid_1_vnc_0.neff"], "neff_10_instid_1_vnc_0.neff"),
         ("10_vnc_0.ntff", ["ab/cd/neff_10.neff"], "ab/cd/neff_10.neff"),
