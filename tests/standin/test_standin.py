@@ -10,15 +10,15 @@ import os
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from profile_neuron.capture.artifacts import judge_artifacts
+from profile_neuron.report.listing import list_files
 from tests.conftest import ROOT, case
 from tests.standin import FOLDER, environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.torch
 
@@ -394,6 +394,11 @@ def test_a_schedule_leaves_a_session_directory(run: Any, tmp_path: Path) -> None
     assert all("constructed" in (folder / name).read_text() for name in (*neffs, "ntrace.pb"))
     (one, *_) = tmp_path.glob("neff_cache/*/*/*.neff")
     assert (len(one.stem), one.stem[:2], one.stem[2:4]) == (32, one.parent.parent.name, one.parent.name)
+    (judged,) = judge_artifacts("out", list_files(tmp_path / "out").files).sessions
+    assert (judged.path, judged.status, judged.remarks) == (str(Path(name).relative_to("out")), "ok", ())
+    (pair,) = judged.pairing.pairs
+    assert (pair.ntff.name, {neff.name for neff in pair.neffs}) == ("profile_nc_0_session_0.ntff", set(neffs))
+    assert (judged.pairing.used_cores, judged.pairing.idle_cores) == ((0,), (1,))
 
 
 def test_what_a_config_refuses(run: Any) -> None:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from profile_neuron.capture.session_dir import SessionDirectory, find_session_directories
+from profile_neuron.capture.session_dir import ListedFile, SessionDirectory, find_session_directories
+from profile_neuron.report.listing import list_files
 from tests.conftest import case
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SYSTEM = ("ntrace.pb", "trace_info.pb")
 
 
 def sessions(*paths: str) -> list[SessionDirectory]:
-    return list(find_session_directories((path, 17) for path in paths))
-
-
-def listed(root: Path) -> list[tuple[str, int]]:
-    files = (path for path in root.rglob("*") if path.is_file())
-    return [(path.relative_to(root).as_posix(), path.stat().st_size) for path in files]
+    return list(find_session_directories(ListedFile(path, 17) for path in paths))
 
 
 def of_case(name: str, root: str = "out") -> tuple[list[SessionDirectory], dict]:
     folder = case(name)
-    return list(find_session_directories(listed(folder / root))), json.loads((folder / "expected.json").read_text())
+    return list(find_session_directories(list_files(folder / root).files)), json.loads(
+        (folder / "expected.json").read_text()
+    )
 
 
 def names(files: object) -> list[str]:
@@ -103,7 +97,9 @@ def test_what_is_in_no_directory_of_a_process_is_left_out(path: str) -> None:
 
 
 def test_half_a_system_profile_is_none() -> None:
-    (found,) = find_session_directories([("i_pid_1/a/ntrace.pb", 17), ("i_pid_1/a/trace_info.pb", 0)])
+    (found,) = find_session_directories(
+        [ListedFile("i_pid_1/a/ntrace.pb", 17), ListedFile("i_pid_1/a/trace_info.pb", 0)]
+    )
     assert names(found.system_files) == list(SYSTEM)
     assert not found.has_system_profile
 
@@ -134,5 +130,5 @@ def test_numbers_stay_text_however_long() -> None:
 
 
 def test_the_order_of_the_list_does_not_matter() -> None:
-    files = listed(case("N09") / "out")
+    files = list_files(case("N09") / "out").files
     assert find_session_directories(files) == find_session_directories(reversed(files))

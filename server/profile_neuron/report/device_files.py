@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from profile_neuron.core.device_time import SequenceMarks
 from profile_neuron.core.executions import device_trace, device_trace_of
 from profile_neuron.errors import CaptureError
 from profile_neuron.report.explorer_files import explorer_trace
+from profile_neuron.report.listing import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,8 +41,9 @@ class DeviceFiles:
 
 def device_files(folder: Path, pid: int, table: OperatorTable | None) -> DeviceFiles:
     """Read them. pid: of the worker, whose profile is one of several in a session; table: what it held itself."""
-    problems: list[str] = []
-    sessions = [item for item in find_session_directories(_listing(folder / run_folder.NEURON)) if item.pid == str(pid)]
+    listing = list_files(folder / run_folder.NEURON)
+    problems = list(listing.gaps)
+    sessions = [item for item in find_session_directories(listing.files) if item.pid == str(pid)]
     mapping = _mapping(folder / run_folder.NEURON, sessions, problems)
     best: DeviceTrace | None = None
     for source in _sources(folder, pid, table, sessions, mapping):
@@ -66,7 +67,7 @@ def untold_session(folder: Path, costs: LineCosts) -> str:
     is_known = costs.device_kind != "neuron" or costs.functions[0].measure == "device"
     if is_known or (folder / run_folder.EXPLORER).exists():
         return ""
-    sessions = find_session_directories(_listing(folder / run_folder.NEURON))
+    sessions = find_session_directories(list_files(folder / run_folder.NEURON).files)
     return next((str(folder / run_folder.NEURON / item.path) for item in sessions if item.has_system_profile), "")
 
 
@@ -116,12 +117,3 @@ def _marks(folder: Path, table: OperatorTable | None, problems: list[str]) -> Se
         problems.append(str(error))
         marks = ()
     return SequenceMarks(marks, table.threads if table is not None else {})
-
-
-def _listing(folder: Path) -> Iterator[tuple[str, int]]:
-    """Relative path and size of the files below a folder; links lead nowhere."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(parent, name)  # noqa: PTH118 - of many thousand files
-            if not os.path.islink(path):  # noqa: PTH114
-                yield os.path.relpath(path, folder), os.path.getsize(path)  # noqa: PTH202
