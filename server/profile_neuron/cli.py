@@ -1,4 +1,4 @@
-"""The command line: run, record, report, release, doctor, serve."""
+"""The command line: run, record, report, runs, release, doctor, serve."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_record(commands)
     _add_report(commands)
+    _add_runs(commands)
     _add_release(commands)
     _add_doctor(commands)
     _add_serve(commands)
@@ -254,6 +255,24 @@ def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report.set_defaults(command=report_command)
 
 
+def _add_runs(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    runs = commands.add_parser(
+        "runs",
+        help="list the run folders that are kept, or remove them",
+        description="Lists the folders of runs that are kept, the newest first, and why each is still there. Of those\n"
+        "that nothing protects the oldest are removed when there are more than 50, when they are older than 14 days,\n"
+        "or when all together are larger than 5 GB.",
+        epilog="examples:\n"
+        "  profile-neuron runs\n"
+        "  profile-neuron runs --clean    remove all but those of runs that are on\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    runs.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    runs.add_argument("--clean", action="store_true", help="remove them, but none of a run that is on")
+    runs.add_argument("--yes", action="store_true", help="do not ask before anything is removed")
+    runs.set_defaults(command=runs_command)
+
+
 def _add_release(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     release = commands.add_parser(
         "release",
@@ -393,6 +412,40 @@ def report_command(arguments: argparse.Namespace) -> int:
     else:
         terminal.result(costs, arguments.ops)
     return EXIT_OK if costs.functions[0].state == "fresh" else EXIT_FAILED
+
+
+def runs_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron runs: exit code 0, 1 where the folders were not to be removed after all."""
+    from profile_neuron.folders import cache_folder
+    from profile_neuron.kept_runs import clean, kept_runs, listing, plain
+    from profile_neuron.terminal import Terminal
+
+    terminal = Terminal()
+    entries = kept_runs(cache_folder("runs"), time.time())
+    if arguments.clean:
+        if entries and not arguments.yes and not _is_agreed(f"Remove {len(entries)} run folders?"):
+            return EXIT_FAILED
+        entries = clean(entries)
+    if arguments.json:
+        json.dump({"schema": 1, "runs": [plain(entry) for entry in entries]}, sys.stdout, indent=1, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return EXIT_OK
+    for row in listing(entries):
+        terminal.out.print(row)
+    if arguments.clean:
+        terminal.out.print(f"{len(entries)} run folders removed")
+    elif not entries:
+        terminal.out.print("no run folders are kept")
+    return EXIT_OK
+
+
+def _is_agreed(question: str) -> bool:
+    """Whether a person says yes; where none is there to be asked, the command's words were enough."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def release_command(arguments: argparse.Namespace) -> int:
