@@ -244,12 +244,15 @@ def _add_record(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
-        help="print the result of a run folder again",
-        description="Reads a run folder that run --keep left and prints its result. Nothing is run.",
-        epilog="example:\n  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n",
+        help="print the result of a run folder or a bundle again",
+        description="Reads a run folder that run --keep left, or a bundle that doctor wrote, and prints its result.\n"
+        "Nothing is run.",
+        epilog="examples:\n"
+        "  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n"
+        "  profile-neuron report bundle.zip\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("folder", type=Path, metavar="FOLDER", help="a run folder")
+    report.add_argument("folder", type=Path, metavar="FOLDER", help="a run folder, or a bundle")
     report.add_argument("--ops", action="store_true", help="also print the operator table")
     report.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     report.set_defaults(command=report_command)
@@ -289,13 +292,20 @@ def _add_doctor(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="show what is installed and what to do about what is not",
-        description="Asks the interpreter that would run your code what it has. Nothing of yours is run.",
-        epilog="example:\n  profile-neuron doctor --python .venv/bin/python\n",
+        description="Asks the interpreter that would run your code what it has. Nothing of yours is run.\n"
+        "With --bundle it also captures a small function of its own, and writes what a bug report needs into a file:\n"
+        "versions, help texts of tools, the capture's tables. Names of you, your host and your folders are replaced,\n"
+        "and what goes in is shown before it is written. Nothing is sent anywhere.",
+        epilog="examples:\n"
+        "  profile-neuron doctor --python .venv/bin/python\n"
+        "  profile-neuron doctor --bundle report.zip    then: profile-neuron report report.zip\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     doctor.add_argument(
         "--python", default=sys.executable, metavar="PATH", help="interpreter to ask (default: this one)"
     )
+    doctor.add_argument("--bundle", type=Path, metavar="FILE", help="write what a bug report needs to a new zip file")
+    doctor.add_argument("--yes", action="store_true", help="do not ask before the bundle is written")
     doctor.set_defaults(command=doctor_command)
 
 
@@ -398,10 +408,14 @@ def record_command(arguments: argparse.Namespace) -> int:
 
 def report_command(arguments: argparse.Namespace) -> int:
     """profile-neuron report: exit code 0, 1 where the folder has no result or the function failed."""
+    from zipfile import is_zipfile
+
     from profile_neuron.report.files import report
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
+    if is_zipfile(arguments.folder):
+        return _report_bundle(arguments, terminal)
     try:
         costs = report(arguments.folder)
     except CaptureError as error:
@@ -412,6 +426,27 @@ def report_command(arguments: argparse.Namespace) -> int:
     else:
         terminal.result(costs, arguments.ops)
     return EXIT_OK if costs.functions[0].state == "fresh" else EXIT_FAILED
+
+
+def _report_bundle(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """The result of the capture in a bundle, below the versions that it was made with."""
+    from profile_neuron.report.bundle import read_bundle
+
+    try:
+        found = read_bundle(arguments.folder)
+    except CaptureError as error:
+        terminal.error(str(error))
+        return EXIT_FAILED
+    if arguments.json:
+        _print_document([_Outcome(None, found.costs, None, "")], "cpu")
+        return EXIT_OK if found.costs is not None else EXIT_FAILED
+    for line in found.lines:
+        terminal.out.print(line)
+    if found.costs is None:
+        terminal.error(found.reason)
+        return EXIT_FAILED
+    terminal.result(found.costs, arguments.ops)
+    return EXIT_OK if found.costs.functions[0].state == "fresh" else EXIT_FAILED
 
 
 def runs_command(arguments: argparse.Namespace) -> int:
@@ -459,27 +494,77 @@ def release_command(arguments: argparse.Namespace) -> int:
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
-    """profile-neuron doctor: exit code 0, 1 where functions cannot be run."""
+    """profile-neuron doctor: exit code 0, 1 where functions cannot be run, or no bundle was written."""
     from profile_neuron.doctor import BROKEN, diagnose
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
-    terminal.out.print(
-        f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
-    )
-    terminal.out.print(f"with {', '.join(f'{name} {_version(name)}' for name in _DISTRIBUTIONS)}")
+    if arguments.bundle is not None:
+        return _write_bundle(arguments, terminal)
+    terminal.out.print(_own_versions())
     try:
         environment = asyncio.run(_environment(arguments.python))
     except ProfileNeuronError as error:
         terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
         return EXIT_FAILED
+    terminal.out.print(_remarks_text(environment))
+    return EXIT_FAILED if any(remark.mark == BROKEN for remark in diagnose(environment)) else EXIT_OK
+
+
+def _own_versions() -> str:
+    own = f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
+    return f"{own}\nwith {', '.join(f'{name} {_version(name)}' for name in _DISTRIBUTIONS)}"
+
+
+def _remarks_text(environment: Environment) -> str:
+    """What the doctor says, a line for each remark and one for what to do about it."""
+    from profile_neuron.doctor import diagnose
+
     remarks = diagnose(environment)
     width = 1 + max(len(remark.subject) for remark in remarks)
+    lines = []
     for remark in remarks:
-        terminal.out.print(f"{remark.mark} {remark.subject:<{width}}{remark.finding}")
-        if remark.advice:
-            terminal.out.print(f"{'':<{width + 2}}→ {remark.advice}")
-    return EXIT_FAILED if any(remark.mark == BROKEN for remark in remarks) else EXIT_OK
+        lines.append(f"{remark.mark} {remark.subject:<{width}}{remark.finding}")
+        lines += [f"{'':<{width + 2}}→ {remark.advice}"] if remark.advice else []
+    return "\n".join(lines)
+
+
+def _write_bundle(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Gather a bundle, show what is in it, and write it unless a person says no."""
+    from profile_neuron.core import units
+    from profile_neuron.daemon import bundle
+
+    path: Path = arguments.bundle
+    problem = ""
+    if os.path.lexists(path):
+        problem = f"{path} is there already; name a new file"
+    elif not path.parent.is_dir():
+        problem = f"{path.parent} is not a folder; name a file in one"
+    if problem:
+        terminal.error(problem)
+        return EXIT_USAGE
+    terminal.err.print("asking the interpreter, the tools and the device, which may take minutes ...")
+    made = asyncio.run(
+        bundle.gather(arguments.python, lambda environment: f"{_own_versions()}\n{_remarks_text(environment)}\n")
+    )
+    terminal.out.print(f"{path} is to hold:")
+    for name, content in made.members.items():
+        terminal.out.print(f"  {units.size(len(content)):>9}  {name}")
+    if made.replaced:
+        terminal.out.print("with these replaced in every file and name:")
+    for (found, becomes), count in sorted(made.replaced.items(), key=lambda item: item[0][::-1]):
+        terminal.out.print(f"  {becomes}  for {found} ({count})")
+    for sentence in made.problems:
+        terminal.out.print(f"without {sentence}")
+    if not (arguments.yes or _is_agreed(f"Write {path}?")):
+        return EXIT_FAILED
+    try:
+        bundle.write(path, made)
+    except FileExistsError:
+        terminal.error(f"{path} is there already; name a new file")
+        return EXIT_USAGE
+    terminal.out.print(f"{path} is written, for you alone to read; attach it to your report")
+    return EXIT_OK
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
