@@ -100,6 +100,8 @@ def _described(owner: Any, prefix: str = "") -> Iterator[str]:
             continue
         try:
             item = getattr(owner, name)
+            if inspect.ismodule(item):
+                continue
             members = getattr(item, "__members__", None)
             yield f"{prefix}{name}{_signature(item)}" + (f": {', '.join(members)}" if members else "")
             if inspect.isclass(item) and not prefix and not members:
