@@ -476,7 +476,7 @@ def runs_command(arguments: argparse.Namespace) -> int:
 
 def _is_agreed(question: str) -> bool:
     """Whether a person says yes; where none is there to be asked, the command's words were enough."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not sys.stdin.isatty():
         return True
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

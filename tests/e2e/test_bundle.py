@@ -56,7 +56,7 @@ def test_a_bundle_of_the_cpu_is_shown_written_once_and_read_again(
 ) -> None:
     path = tmp_path / "report.zip"
     project = Path(cache["HOME"]) / "topsecret"
-    done = command("doctor", "--bundle", path, cwd=project, **cache)
+    done = command("doctor", "--bundle", path, "--yes", cwd=project, **cache)
     assert done.code == 0, done.err
     found = members(path)
     for name, content in found.items():
@@ -76,7 +76,7 @@ def test_a_bundle_of_the_cpu_is_shown_written_once_and_read_again(
     assert text.out.startswith("made 20")
     assert "squared = x * x" in text.out
     assert list(runs(cache).iterdir()) == [], "its own run folder is gone"
-    again = command("doctor", "--bundle", path, cwd=project, **cache)
+    again = command("doctor", "--bundle", path, "--yes", cwd=project, **cache)
     assert (again.code, again.out, again.err) == (2, "", f"profile-neuron: {path} is there already; name a new file\n")
 
 
@@ -107,7 +107,7 @@ def test_an_interpreter_that_cannot_be_started_leaves_a_bundle_that_says_so(
     command: Command, cache: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "report.zip"
-    done = command("doctor", "--bundle", path, "--python", tmp_path / "nowhere", **cache)
+    done = command("doctor", "--bundle", path, "--yes", "--python", tmp_path / "nowhere", **cache)
     assert done.code == 0, done.err
     (problem,) = json.loads(members(path)["bundle.json"])["problems"]
     assert problem.startswith("the interpreter was not asked: ")
@@ -135,9 +135,27 @@ def test_kept_runs_are_listed_and_cleaned(command: Command, cache: dict[str, str
     listed = command("runs", **cache)
     assert listed.code == 0
     assert listed.out.split("\n")[1].startswith(Path(folder).name)
-    cleaned = command("runs", "--clean", **cache)
+    cleaned = command("runs", "--clean", "--yes", **cache)
+    assert cleaned.code == 0
     assert cleaned.out.endswith("1 run folders removed\n")
-    assert os.listdir(runs(cache)) == []  # noqa: PTH208
+    assert list(runs(cache).iterdir()) == []
+
+
+def test_where_nobody_can_be_asked_nothing_is_asked(cache: dict[str, str]) -> None:
+    (runs(cache) / "20261129-101500-1f3c").mkdir(mode=0o700, parents=True)
+    (runs(cache) / "20261129-101500-1f3c" / "run.json").write_text("{}")
+    done = subprocess.run(
+        [sys.executable, "-m", "profile_neuron", "runs", "--clean"],
+        env={**os.environ, **cache},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("1 run folders removed\n")
+    assert list(runs(cache).iterdir()) == []
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 1), ("", 1, 1), ("y", 0, 0)])

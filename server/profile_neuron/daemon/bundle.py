@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT_S = 300.0
 _CAPTURE_S = 1800.0
 _VARIABLE = re.compile(r"(?:NEURON|XLA|NKI|TORCH)[A-Z0-9_]*")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY(?!S?_|WORD)")
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY")
 _TEXTS = (".json", ".txt")
 _TRACE = re.compile(r"(?:.*/)?(?:trace|neuron_framework_trace_rank_\d+)\.json")
 
