@@ -41,7 +41,7 @@ def gathered(
         (folder / name).write_bytes(content)
 
     async def ask(python: str, project: Path, draft: object) -> tuple[Environment, TinyCapture]:
-        return environment, TinyCapture(None, "RuntimeError: no core", "", project, folder)
+        return environment, TinyCapture(None, "RuntimeError: no core for quentin", "quentin\n", project, folder)
 
     monkeypatch.setattr(bundle, "_ask", ask)
     made = asyncio.run(bundle.gather("/env/bin/python", lambda environment: str(environment.host)))
@@ -114,7 +114,7 @@ def test_a_capture_that_failed_is_a_line_and_loses_nothing_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made = gathered(monkeypatch, tmp_path, {"trace.json": b"[", "run.json": b"{}"})
-    assert made.problems[0] == "capture: RuntimeError: no core"
+    assert made.problems[0] == "capture: RuntimeError: no core for quentin"
     assert made.problems[1].startswith("trace.json: JSONDecodeError: ")
     assert json.loads(made.members[members.MANIFEST])["problems"] == list(made.problems)
     assert {members.DOCTOR, members.ENVIRONMENT, f"{members.RUN}trace.json"} <= set(made.members)
