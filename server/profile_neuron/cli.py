@@ -1,4 +1,4 @@
-"""The command line: run, record, report, release, doctor, serve."""
+"""The command line: run, record, report, runs, release, doctor, serve."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_record(commands)
     _add_report(commands)
+    _add_runs(commands)
     _add_release(commands)
     _add_doctor(commands)
     _add_serve(commands)
@@ -243,15 +244,36 @@ def _add_record(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
-        help="print the result of a run folder again",
-        description="Reads a run folder that run --keep left and prints its result. Nothing is run.",
-        epilog="example:\n  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n",
+        help="print the result of a run folder or a bundle again",
+        description="Reads a run folder that run --keep left, or a bundle that doctor wrote, and prints its result.\n"
+        "Nothing is run.",
+        epilog="examples:\n"
+        "  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n"
+        "  profile-neuron report bundle.zip\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("folder", type=Path, metavar="FOLDER", help="a run folder")
+    report.add_argument("folder", type=Path, metavar="FOLDER", help="a run folder, or a bundle")
     report.add_argument("--ops", action="store_true", help="also print the operator table")
     report.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     report.set_defaults(command=report_command)
+
+
+def _add_runs(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    runs = commands.add_parser(
+        "runs",
+        help="list the run folders that are kept, or remove them",
+        description="Lists the folders of runs that are kept, the newest first, and why each is still there. Of those\n"
+        "that nothing protects the oldest are removed when there are more than 50, when they are older than 14 days,\n"
+        "or when all together are larger than 5 GB.",
+        epilog="examples:\n"
+        "  profile-neuron runs\n"
+        "  profile-neuron runs --clean    remove all but those of runs that are on\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    runs.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    runs.add_argument("--clean", action="store_true", help="remove them, but none of a run that is on")
+    runs.add_argument("--yes", action="store_true", help="do not ask before anything is removed")
+    runs.set_defaults(command=runs_command)
 
 
 def _add_release(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -270,13 +292,20 @@ def _add_doctor(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="show what is installed and what to do about what is not",
-        description="Asks the interpreter that would run your code what it has. Nothing of yours is run.",
-        epilog="example:\n  profile-neuron doctor --python .venv/bin/python\n",
+        description="Asks the interpreter that would run your code what it has. Nothing of yours is run.\n"
+        "With --bundle it also captures a small function of its own, and writes what a bug report needs into a file:\n"
+        "versions, help texts of tools, the capture's tables. Names of you, your host and your folders are replaced,\n"
+        "and what goes in is shown before it is written. Nothing is sent anywhere.",
+        epilog="examples:\n"
+        "  profile-neuron doctor --python .venv/bin/python\n"
+        "  profile-neuron doctor --bundle report.zip    then: profile-neuron report report.zip\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     doctor.add_argument(
         "--python", default=sys.executable, metavar="PATH", help="interpreter to ask (default: this one)"
     )
+    doctor.add_argument("--bundle", type=Path, metavar="FILE", help="write what a bug report needs to a new zip file")
+    doctor.add_argument("--yes", action="store_true", help="do not ask before the bundle is written")
     doctor.set_defaults(command=doctor_command)
 
 
@@ -379,10 +408,14 @@ def record_command(arguments: argparse.Namespace) -> int:
 
 def report_command(arguments: argparse.Namespace) -> int:
     """profile-neuron report: exit code 0, 1 where the folder has no result or the function failed."""
+    from zipfile import is_zipfile
+
     from profile_neuron.report.files import report
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
+    if is_zipfile(arguments.folder):
+        return _report_bundle(arguments, terminal)
     try:
         costs = report(arguments.folder)
     except CaptureError as error:
@@ -393,6 +426,61 @@ def report_command(arguments: argparse.Namespace) -> int:
     else:
         terminal.result(costs, arguments.ops)
     return EXIT_OK if costs.functions[0].state == "fresh" else EXIT_FAILED
+
+
+def _report_bundle(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """The result of the capture in a bundle, below the versions that it was made with."""
+    from profile_neuron.report.bundle import read_bundle
+
+    try:
+        found = read_bundle(arguments.folder)
+    except CaptureError as error:
+        terminal.error(str(error))
+        return EXIT_FAILED
+    if arguments.json:
+        _print_document([_Outcome(None, found.costs, None, "")], "cpu")
+        return EXIT_OK if found.costs is not None else EXIT_FAILED
+    for line in found.lines:
+        terminal.out.print(line)
+    if found.costs is None:
+        terminal.error(found.reason)
+        return EXIT_FAILED
+    terminal.result(found.costs, arguments.ops)
+    return EXIT_OK if found.costs.functions[0].state == "fresh" else EXIT_FAILED
+
+
+def runs_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron runs: exit code 0, 1 where the folders were not to be removed after all."""
+    from profile_neuron.folders import cache_folder
+    from profile_neuron.kept_runs import clean, kept_runs, listing, plain
+    from profile_neuron.terminal import Terminal
+
+    terminal = Terminal()
+    entries = kept_runs(cache_folder("runs"), time.time())
+    if arguments.clean:
+        if entries and not arguments.yes and not _is_agreed(f"Remove {len(entries)} run folders?"):
+            return EXIT_FAILED
+        entries = clean(entries)
+    if arguments.json:
+        json.dump({"schema": 1, "runs": [plain(entry) for entry in entries]}, sys.stdout, indent=1, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return EXIT_OK
+    for row in listing(entries):
+        terminal.out.print(row)
+    if arguments.clean:
+        terminal.out.print(f"{len(entries)} run folders removed")
+    elif not entries:
+        terminal.out.print("no run folders are kept")
+    return EXIT_OK
+
+
+def _is_agreed(question: str) -> bool:
+    """Whether a person says yes; where none is there to be asked, the command's words were enough."""
+    if not sys.stdin.isatty():
+        return True
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def release_command(arguments: argparse.Namespace) -> int:
@@ -406,27 +494,77 @@ def release_command(arguments: argparse.Namespace) -> int:
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
-    """profile-neuron doctor: exit code 0, 1 where functions cannot be run."""
+    """profile-neuron doctor: exit code 0, 1 where functions cannot be run, or no bundle was written."""
     from profile_neuron.doctor import BROKEN, diagnose
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
-    terminal.out.print(
-        f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
-    )
-    terminal.out.print(f"with {', '.join(f'{name} {_version(name)}' for name in _DISTRIBUTIONS)}")
+    if arguments.bundle is not None:
+        return _write_bundle(arguments, terminal)
+    terminal.out.print(_own_versions())
     try:
         environment = asyncio.run(_environment(arguments.python))
     except ProfileNeuronError as error:
         terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
         return EXIT_FAILED
+    terminal.out.print(_remarks_text(environment))
+    return EXIT_FAILED if any(remark.mark == BROKEN for remark in diagnose(environment)) else EXIT_OK
+
+
+def _own_versions() -> str:
+    own = f"profile-neuron {__version__}, command line on Python {sys.version.split()[0]} ({sys.executable})"
+    return f"{own}\nwith {', '.join(f'{name} {_version(name)}' for name in _DISTRIBUTIONS)}"
+
+
+def _remarks_text(environment: Environment) -> str:
+    """What the doctor says, a line for each remark and one for what to do about it."""
+    from profile_neuron.doctor import diagnose
+
     remarks = diagnose(environment)
     width = 1 + max(len(remark.subject) for remark in remarks)
+    lines = []
     for remark in remarks:
-        terminal.out.print(f"{remark.mark} {remark.subject:<{width}}{remark.finding}")
-        if remark.advice:
-            terminal.out.print(f"{'':<{width + 2}}→ {remark.advice}")
-    return EXIT_FAILED if any(remark.mark == BROKEN for remark in remarks) else EXIT_OK
+        lines.append(f"{remark.mark} {remark.subject:<{width}}{remark.finding}")
+        lines += [f"{'':<{width + 2}}→ {remark.advice}"] if remark.advice else []
+    return "\n".join(lines)
+
+
+def _write_bundle(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Gather a bundle, show what is in it, and write it unless a person says no."""
+    from profile_neuron.core import units
+    from profile_neuron.daemon import bundle
+
+    path: Path = arguments.bundle
+    problem = ""
+    if os.path.lexists(path):
+        problem = f"{path} is there already; name a new file"
+    elif not path.parent.is_dir():
+        problem = f"{path.parent} is not a folder; name a file in one"
+    if problem:
+        terminal.error(problem)
+        return EXIT_USAGE
+    terminal.err.print("asking the interpreter, the tools and the device, which may take minutes ...")
+    made = asyncio.run(
+        bundle.gather(arguments.python, lambda environment: f"{_own_versions()}\n{_remarks_text(environment)}\n")
+    )
+    terminal.out.print(f"{path} is to hold:")
+    for name, content in made.members.items():
+        terminal.out.print(f"  {units.size(len(content)):>9}  {name}")
+    if made.replaced:
+        terminal.out.print("with these replaced in every file and name:")
+    for (found, becomes), count in sorted(made.replaced.items(), key=lambda item: item[0][::-1]):
+        terminal.out.print(f"  {becomes}  for {found} ({count})")
+    for sentence in made.problems:
+        terminal.out.print(f"without {sentence}")
+    if not (arguments.yes or _is_agreed(f"Write {path}?")):
+        return EXIT_FAILED
+    try:
+        bundle.write(path, made)
+    except FileExistsError:
+        terminal.error(f"{path} is there already; name a new file")
+        return EXIT_USAGE
+    terminal.out.print(f"{path} is written, for you alone to read; attach it to your report")
+    return EXIT_OK
 
 
 def serve_command(arguments: argparse.Namespace) -> int:

@@ -327,7 +327,7 @@ def test_wrong_usage_exits_with_two(arguments: tuple[str, ...], command: Callabl
     assert finished.err.startswith("usage: profile-neuron")
 
 
-@pytest.mark.parametrize("subject", ["", "run", "record", "report", "release", "doctor"])
+@pytest.mark.parametrize("subject", ["", "run", "record", "report", "runs", "release", "doctor"])
 def test_help_teaches_by_example(subject: str, command: Callable[..., Finished]) -> None:
     finished = command(*filter(None, [subject]), "--help")
     assert finished.code == 0

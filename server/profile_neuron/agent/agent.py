@@ -20,6 +20,7 @@ from profile_neuron.agent.orphans import end_orphans
 from profile_neuron.agent.pauses import Pauses
 from profile_neuron.agent.processes import descendants
 from profile_neuron.agent.runs import RunFolder, leave_notes
+from profile_neuron.agent.tool_texts import tool_texts
 from profile_neuron.agent.watch import Watch
 from profile_neuron.agent.worker import HELLO_S, WORKER, Piped, hello
 from profile_neuron.core import run_folder
@@ -128,7 +129,7 @@ class Agent:
                 if self._is_busy:
                     self._send(EnvironmentFailed("the agent is busy with a run; ask again when it is over"))
                     return
-                self._begin(self._environment(), "environment")
+                self._begin(self._environment(message), "environment")
             case Hello():
                 pass
             case _:
@@ -389,11 +390,11 @@ class Agent:
                     self._report_pauses.failed(_now_s())
                 await self._end_reporter()
 
-    async def _environment(self) -> None:
+    async def _environment(self, request: EnvironmentRequest) -> None:
         self._devices = None
         try:
             worker = await self._ready_worker("/", AUTO)
-            worker.child.send(EnvironmentRequest())
+            worker.child.send(request)
             message = await asyncio.wait_for(worker.child.receive(), _ENVIRONMENT_S)
         except (ProfileNeuronError, asyncio.TimeoutError) as error:
             # What it still says would be taken for the answer to the next request.
@@ -403,7 +404,8 @@ class Agent:
         if not isinstance(message, Environment):
             self._send(EnvironmentFailed("the worker ended early"))
             return
-        self._send(replace(message, host=await device.neuron_host()))
+        details = (*message.details, *(await tool_texts() if request.details else ()))
+        self._send(replace(message, host=await device.neuron_host(), details=details))
 
     async def _ready_worker(self, cwd: str, cores: str) -> Piped:
         """The warm worker, or a new one. Raises HostError where it does not come up."""

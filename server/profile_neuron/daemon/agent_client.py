@@ -103,9 +103,9 @@ class AgentClient:
         """Ask for the end of a run, which then answers with the state cancelled."""
         await self._send(Cancel(run_id))
 
-    async def environment(self) -> Environment:
+    async def environment(self, details: bool = False) -> Environment:
         """What the worker's interpreter has. Raises AgentError where no worker comes up."""
-        await self._send(EnvironmentRequest())
+        await self._send(EnvironmentRequest(details))
         while True:
             message = await self._receive()
             if isinstance(message, Environment):

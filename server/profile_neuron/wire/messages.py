@@ -109,6 +109,20 @@ class Cancel:
 class EnvironmentRequest:
     """Asks what the worker's interpreter has; nothing of the user's is run."""
 
+    # Also what only a bug report needs, which takes longer.
+    details: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What a tool printed, or which names a package has, as text."""
+
+    # The command without its folder, or the package.
+    subject: str
+    text: str
+    # How a command ended, where it did not end well.
+    ending: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -132,6 +146,8 @@ class Environment:
     neuron_count: int = 0
     neuron_reason: str = ""
     neuron_advice: str = ""
+    # Only where they were asked for.
+    details: tuple[Detail, ...] = ()
     # What the agent adds; None from the worker.
     host: NeuronHost | None = None
 

@@ -29,7 +29,7 @@ from profile_neuron.worker import torch_host
 from profile_neuron.worker.failures import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # beta: NeuronConfig and NeuronProfiler; april: a profiler whose settings are one string; none: neither.
 Api = Literal["beta", "april", "none"]
@@ -77,6 +77,44 @@ def find() -> Found:
     if not count:
         return Found(package, 0, _api(), f"{package or 'TorchNeuron'} finds no Neuron device on this host")
     return Found(package, count, _api())
+
+
+def names() -> tuple[tuple[str, str], ...]:
+    """What TorchNeuron's modules have, by module: a line for each public name, with the signature of what is called.
+
+    To be asked after find, which imports them as far as they can be.
+    """
+    import torch
+
+    modules = {
+        f"torch.{DEVICE}": getattr(torch, DEVICE, None),
+        "torch_neuronx": sys.modules.get("torch_neuronx"),
+        "torch_neuronx.profiling": sys.modules.get("torch_neuronx.profiling"),
+    }
+    return tuple((name, "\n".join(_described(module))) for name, module in modules.items() if module is not None)
+
+
+def _described(owner: Any, prefix: str = "") -> Iterator[str]:
+    for name in dir(owner):
+        if name.startswith("_"):
+            continue
+        try:
+            item = getattr(owner, name)
+            if inspect.ismodule(item):
+                continue
+            members = getattr(item, "__members__", None)
+            yield f"{prefix}{name}{_signature(item)}" + (f": {', '.join(members)}" if members else "")
+            if inspect.isclass(item) and not prefix and not members:
+                yield from _described(item, f"{name}.")
+        except Exception as error:  # noqa: BLE001 - a name that cannot be asked is told all the same
+            yield f"{prefix}{name} ({describe(error)})"
+
+
+def _signature(item: Any) -> str:
+    try:
+        return str(inspect.signature(item)) if callable(item) else ""
+    except (TypeError, ValueError):
+        return "(...)"
 
 
 def holds_cores() -> bool:

@@ -20,6 +20,7 @@ from profile_neuron.wire.codec import Decoder, encode
 from profile_neuron.wire.messages import (
     PROTOCOL_VERSION,
     Captured,
+    Detail,
     Environment,
     EnvironmentRequest,
     Hello,
@@ -60,7 +61,7 @@ def serve(reader: BinaryIO, writer: BinaryIO) -> None:
         if isinstance(message, RunRequest):
             session.run(message)
         elif isinstance(message, EnvironmentRequest):
-            session.send(environment())
+            session.send(environment(message.details))
 
 
 def _end_with_the_agent() -> None:
@@ -197,17 +198,19 @@ def flush_output() -> None:
         return
 
 
-def environment() -> Environment:
+def environment(with_details: bool) -> Environment:
     """What this interpreter has, for the doctor."""
     torch_error = ""
     torch = _version("torch")
     devices: tuple[str, ...] = ()
     found = neuron.Found("", 0, "none")
+    details: tuple[Detail, ...] = ()
     if torch is not None:
         try:
             torch = torch_host.torch_version()
             devices = torch_host.devices()
             found = neuron.find()
+            details = tuple(Detail(*item) for item in neuron.names()) if with_details else ()
         except BaseException as error:  # noqa: BLE001 - a broken installation may raise anything
             torch_error = describe(error)
     return Environment(
@@ -224,6 +227,7 @@ def environment() -> Environment:
         neuron_count=found.device_count,
         neuron_reason=found.reason,
         neuron_advice=found.advice,
+        details=details,
     )
 
 
