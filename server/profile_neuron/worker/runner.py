@@ -223,7 +223,8 @@ class _Capture:
         self._loader.reach.stop()
         folder = Path(self._request.run_folder)
         if self._has_device and self._found is not None:
-            self._neuron = neuron.Capture(self._found, self._request.profile_mode, folder, self._request.keep)
+            keep = self._request.keep or self._request.keep_device_files
+            self._neuron = neuron.Capture(self._found, self._request.profile_mode, folder, keep)
             neuron.forget_fallbacks()
         window = self._neuron.window if self._neuron is not None else torch_host.window()
         marker = self._neuron.sequences if self._neuron is not None else None
