@@ -229,7 +229,7 @@ class Agent:
             folder = RunFolder(request.run_id)
             answer, is_captured = await self._profile_with_a_core(replace(request, run_folder=str(folder.path)))
             keep = is_captured and (request.keep or isinstance(answer, RunFailed))
-            if isinstance(answer, RunDone) and not keep and await asyncio.to_thread(_has_session, answer, request, folder):
+            if isinstance(answer, RunDone) and await asyncio.to_thread(_has_session, answer, request, folder):
                 keep, answer = True, replace(answer, run_folder=str(folder.path))
         except (ProfileNeuronError, OSError) as error:
             answer = _failed(request, str(error))

@@ -35,7 +35,7 @@ _PACKAGE = "aws-neuronx-tools"
 MISSING = f"Neuron Explorer is not installed; install the package {_PACKAGE}, which has {PROGRAM}"
 _SYSTEM_FILES = {"ntrace.pb", "trace_info.pb"}
 # How command lines of several kinds say that they do not know an option.
-_UNKNOWN_OPTION = re.compile(rb"unknown (shorthand )?(flag|option|argument)|unrecognized argument|flag provided but not")
+_UNKNOWN_OPTION = re.compile(rb"unknown (shorthand )?(flag|option)|unrecognized argument|flag provided but not defined")
 _NOTHING_FOUND = re.compile(rb"no (\w+ )?(profile|metadata|data)\b", re.IGNORECASE)
 
 
@@ -129,7 +129,10 @@ async def ingest(program: str, help_text: bytes, session: Session, name: str, li
             "for a large capture, so it was stuck: profile fewer calls"
         )
     if end.code != 0 and _UNKNOWN_OPTION.search(end.printed):
-        raise HostError(f"{program} does not take what its help names ({_last_line(end)}); update the package {_PACKAGE}")
+        said = _last_line(end)
+        raise HostError(
+            f"{program} takes an option of its own help for an error ({said}); update the package {_PACKAGE}"
+        )
     if end.code != 0 and _NOTHING_FOUND.search(end.printed):
         raise CaptureError(f"{program} found nothing in {session.path} ({_last_line(end)}); profile it again")
     if end.code != 0:
