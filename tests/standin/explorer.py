@@ -49,9 +49,15 @@ UI_PORT, API_PORT = (int(port) for port in os.environ.get("STANDIN_EXPLORER_PORT
 DATA = Path(os.environ.get("STANDIN_EXPLORER_DATA") or Path.home() / ".local" / "share" / "neuron-explorer")
 
 
+def current_mode() -> str:
+    """What it is just now: the variable, or what the file holds that is named there behind an @."""
+    given = os.environ.get("STANDIN_EXPLORER", "")
+    return Path(given[1:]).read_text() if given.startswith("@") else given
+
+
 def main(arguments: Sequence[str]) -> int:
     """Do as the command line says; gives the exit code."""
-    mode = os.environ.get("STANDIN_EXPLORER", "")
+    mode = current_mode()
     options = _parser(is_old=mode == "old").parse_args(arguments)
     if options.command != "view":
         return _failed("give a command: view")
@@ -130,11 +136,9 @@ def _serve(options: argparse.Namespace, mode: str) -> int:
 
     class Pages(_Pages):
         profiles = options.data_path / "profiles" / "global"
-        is_failing = mode == "http500"
 
     class Data(_Data):
         profiles = Pages.profiles
-        status = "PROCESSING" if mode == "stuck" else "PROCESSED"
 
     servers = [ThreadingHTTPServer(("127.0.0.1", options.port), Pages)]
     if mode != "one-port":
@@ -162,15 +166,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Pages(_Handler):
-    is_failing: bool
-
     def do_GET(self) -> None:
         """The list, or the page of a profile."""
         path = unquote(urlsplit(self.path).path)
         name = path.removeprefix("/profile/")
         if path == "/":
             self.answer(200, "Neuron Explorer\n" + "\n".join(self.names()))
-        elif self.is_failing and not name.endswith("-3"):
+        elif current_mode() == "http500" and not name.endswith("-3"):
             self.answer(500, "this profile was processed by another version")
         elif name in self.names():
             self.answer(200, f"Neuron Explorer: {name}")
@@ -179,15 +181,14 @@ class _Pages(_Handler):
 
 
 class _Data(_Handler):
-    status: str
-
     def do_GET(self) -> None:
         """Whether it is well, or what it has."""
         path = urlsplit(self.path).path
         if path == "/api/v1/health":
             self.answer(200, '{"status": "ok"}')
         elif path == "/api/v1/profiles/search" and "x-user-id" in self.headers:
-            rows = [{"profile_name": name, "type": "SYSTEM", "status": self.status} for name in self.names()]
+            status = "PROCESSING" if current_mode() == "stuck" else "PROCESSED"
+            rows = [{"profile_name": name, "type": "SYSTEM", "status": status} for name in self.names()]
             self.answer(200, json.dumps({"data": rows}))
         else:
             self.answer(400 if "search" in path else 404, "{}")
