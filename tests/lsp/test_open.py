@@ -148,14 +148,14 @@ def test_a_click_shows_exactly_that_run_and_a_second_one_processes_nothing(
 
 
 def test_results_of_before_an_edit_can_be_opened(client: Client, document: Document, place: Setting) -> None:
-    text = document.text
-    document.replace("x * x ", "x * x * 1 ") if "x * x " in text else document.replace("x * x\n", "x * x * 1\n")
+    end = "\n    return normalised * weight\n\n\n@profile_neuron(inputs=make_inputs)\ndef fused"
+    before, after = f"normalised = x * scale{end}", f"normalised = x * scale + 0{end}"
+    document.replace(before, after)
     titles = lenses(client, document.uri)
     assert titles[0].startswith("2.36 ms (edited since, ")
     assert titles[1:3] == [OPEN, "Profile again"]
     assert page(client, document, "naive").startswith(f"http://localhost:{place.ports[0]}/profile/naive-")
-    document.replace("x * x * 1", "x * x")
-    assert document.text == text
+    document.replace(after, before)
 
 
 @pytest.mark.parametrize(
