@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.conftest import ROOT
-from tests.lsp.client import path_of
+from tests.lsp.client import CAPABILITIES, path_of
 from tests.lsp.screen import act, lenses, said, until
 from tests.lsp.test_live import COLD_S, SETTINGS, start
 from tests.standin import FOLDER, environment
@@ -231,7 +231,11 @@ def test_the_setting_that_says_none_shows_no_lens_and_starts_nothing(
     start: Callable[..., Client], tmp_path: Path
 ) -> None:
     place = Setting(tmp_path)
-    client = start([tmp_path / "ws"], settings={**place.settings, "explorer": {"mode": "none"}}, capabilities={})
+    capabilities = json.loads(json.dumps(CAPABILITIES))
+    del capabilities["window"]["showDocument"]
+    client = start(
+        [tmp_path / "ws"], settings={**place.settings, "explorer": {"mode": "none"}}, capabilities=capabilities
+    )
     path = client.roots[0] / "rms_norm.py"
     shutil.copy(ROOT / "samples" / "rms_norm.py", path)
     document = client.open(path)
