@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,21 @@ pytestmark = pytest.mark.torch
 OPEN = "Open in Neuron Explorer"
 # Of a viewer that has to come up on a busy machine.
 SHOWN_S = 60.0
+
+
+# Its inputs wait for somebody to write into a pipe.
+HOST = """\
+import torch
+from profile_neuron import profile_neuron
+
+def host_inputs():
+    open("{go}").read()
+    return (torch.ones(64),)
+
+@profile_neuron
+def host(x):
+    return x + 1
+"""
 
 
 class Setting:
@@ -112,6 +128,15 @@ def page(client: Client, document: Document, qualname: str) -> str:
     return str(shown["uri"])
 
 
+def page_run(client: Client, document: Document, place: Setting) -> Path:
+    """The folder of the run whose page is shown."""
+    page(client, document, "naive")
+    (run,) = {
+        Path(item["session"]).parent.parent.parent for item in place.ingested() if item["name"].startswith("naive")
+    }
+    return run
+
+
 def warned(client: Client, document: Document, qualname: str) -> str:
     """The sentence that follows a click."""
     mark = click(client, document, qualname)
@@ -178,6 +203,25 @@ def test_what_goes_wrong_is_told_once_and_asks_for_no_page(
         assert sentence in warned(client, document, "fused")
     finally:
         place.mode.write_text("")
+
+
+def test_a_capture_is_opened_while_a_run_is_on_and_what_ran_on_the_cpu_keeps_no_folder(
+    client: Client, document: Document, place: Setting
+) -> None:
+    runs = page_run(client, document, place).parent
+    before = {path.name for path in runs.iterdir()}
+    go = place.folder / "go"
+    os.mkfifo(go)
+    host = client.open(client.roots[0] / "host.py", HOST.replace("{go}", str(go)))
+    act(client, "profileFunction", {"uri": host.uri, "qualname": "host"})
+    until(client, lambda: lenses(client, host.uri), lambda seen: "Building inputs…" in seen, COLD_S)
+    assert page(client, document, "naive").startswith("http://localhost:")
+    assert "Cancel" in lenses(client, host.uri), "the run is still on"
+    go.write_text("go")
+    until(client, lambda: lenses(client, host.uri), lambda seen: seen[0].startswith("cpu "), COLD_S)
+    assert len(lenses(client, host.uri)) == 2
+    assert {path.name for path in runs.iterdir()} == before
+    assert all((path / "neuron").is_dir() for path in runs.iterdir())
 
 
 def test_a_capture_that_was_removed_is_said(client: Client, document: Document, place: Setting) -> None:
@@ -248,3 +292,24 @@ def test_the_setting_that_says_none_shows_no_lens_and_starts_nothing(
         "Neuron Explorer is not used, as the setting profileNeuron.explorer.mode says; the capture is in "
     )
     assert place.ingested() == []
+
+
+def test_a_server_that_ends_while_a_capture_is_processed_leaves_nothing(
+    start: Callable[..., Client], tmp_path: Path
+) -> None:
+    place = Setting(tmp_path)
+    client = start([tmp_path / "ws"], settings=place.settings)
+    document = saved(client)
+    place.mode.write_text("slow")
+    mark = click(client, document, "naive")
+    client.wait_for(
+        "window/showMessage",
+        lambda params: params["message"] == "Neuron Explorer reads the capture of naive, which may take minutes",
+        mark,
+        SHOWN_S,
+    )
+    while not place.ingested():
+        client.barrier()
+    client.stop()
+    # That nothing is left is seen at the end of each server.
+    assert [message for message in said(client, mark) if "takes" in message or "ended" in message] == []
