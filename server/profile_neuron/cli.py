@@ -1,4 +1,4 @@
-"""The command line: run, record, report, runs, release, doctor, serve."""
+"""The command line: run, record, report, open, runs, release, doctor, serve."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         "  profile-neuron run model.py::Block.forward     one of them\n"
         "  profile-neuron run model.py --json > out.json  for other programs\n"
         "  profile-neuron record train.py --steps 2       run your own program and keep what marked functions get\n"
+        "  profile-neuron open RUN                        show what a NeuronCore did in Neuron Explorer\n"
         "  profile-neuron release                         let go of NeuronCores that idle workers of yours hold\n"
         "  profile-neuron doctor                          what is installed, and what to do about it\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -109,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_record(commands)
     _add_report(commands)
+    _add_open(commands)
     _add_runs(commands)
     _add_release(commands)
     _add_doctor(commands)
@@ -274,6 +276,27 @@ def _add_runs(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     runs.add_argument("--clean", action="store_true", help="remove them, but none of a run that is on")
     runs.add_argument("--yes", action="store_true", help="do not ask before anything is removed")
     runs.set_defaults(command=runs_command)
+
+
+def _add_open(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    opening = commands.add_parser(
+        "open",
+        help="show the capture of a NeuronCore in Neuron Explorer",
+        description="Has neuron-explorer process a capture, once, and prints where its viewer shows it. A viewer that\n"
+        "is up already is used; else one is started, which ends with this command.",
+        epilog="examples:\n"
+        "  profile-neuron open 20261129-101500-1f3c         a run that run --keep or an editor left\n"
+        "  profile-neuron open out/i-0123_pid_42/20261129   a session directory of your own\n"
+        "\n"
+        "From another machine both ports have to be forwarded: ssh -L 3001:localhost:3001 -L 3002:localhost:3002 HOST\n"
+        "exit code: 0 where a viewer is used that was up; 1 if the capture cannot be shown; 2 for wrong usage; 130\n"
+        "after Ctrl-C, which ends the viewer that was started",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    opening.add_argument("folder", metavar="RUN", help="the id of a run, or the folder of a run or of a session")
+    opening.add_argument("--ui-port", type=_port, default=3001, metavar="N", help="where it serves its pages (3001)")
+    opening.add_argument("--api-port", type=_port, default=3002, metavar="N", help="where it serves its data (3002)")
+    opening.set_defaults(command=open_command)
 
 
 def _add_release(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -481,6 +504,24 @@ def _is_agreed(question: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def open_command(arguments: argparse.Namespace) -> int:
+    """profile-neuron open: exit code 0, 1 where the capture cannot be shown, 2 where there is none."""
+    from profile_neuron.daemon.opening import capture_folder
+    from profile_neuron.terminal import Terminal
+
+    terminal = Terminal()
+    try:
+        folder = capture_folder(arguments.folder)
+    except CaptureError as error:
+        terminal.error(str(error))
+        return EXIT_USAGE
+    try:
+        return asyncio.run(_open(folder, arguments, terminal))
+    except ProfileNeuronError as error:
+        terminal.error(str(error))
+        return EXIT_FAILED
 
 
 def release_command(arguments: argparse.Namespace) -> int:
@@ -740,6 +781,30 @@ def _request(asked: _Asked, arguments: argparse.Namespace) -> RunRequest:
     )
 
 
+async def _open(folder: Path, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    from profile_neuron.daemon.agent_client import AgentClient
+    from profile_neuron.daemon.hosts import LocalHost
+    from profile_neuron.daemon.opening import title_of, without_viewer
+    from profile_neuron.wire.messages import Opened, OpenRequest
+
+    request = OpenRequest("open", str(folder), title_of(folder), arguments.ui_port, arguments.api_port)
+    client = await AgentClient.start(LocalHost(sys.executable))
+    try:
+        answer = await client.open(request)
+        if not isinstance(answer, Opened):
+            reason = answer.reason
+            terminal.error(without_viewer(str(folder), reason).problem if answer.is_missing else reason)
+            return EXIT_FAILED
+        terminal.out.print(answer.url)
+        if not answer.is_ours:
+            return EXIT_OK
+        terminal.err.print("the viewer was started for this and ends with Ctrl-C")
+        terminal.error(await client.viewer_end())
+        return EXIT_FAILED
+    finally:
+        await client.close()
+
+
 def _show(outcome: _Outcome, places: set[tuple[str, int]], arguments: argparse.Namespace, terminal: Terminal) -> None:
     if outcome.costs is not None:
         terminal.result(outcome.costs, arguments.ops, places, outcome.compared)
@@ -791,6 +856,12 @@ def _version(distribution: str) -> str:
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port from 1 to 65535")
     return int(text)
 
 

@@ -125,7 +125,13 @@ def test_a_function_that_was_never_run_is_offered_for_neuron_once_a_device_is_kn
     document = sample(client)
     act(client, "profileFunction", {"uri": document.uri, "qualname": "fused"})
     until(client, lambda: lenses(client, document.uri), lambda seen: "403 µs device" in seen, COLD_S)
-    assert lenses(client, document.uri) == ["Profile on Neuron", "403 µs device", "Re-profile", "Profile on Neuron"]
+    assert lenses(client, document.uri) == [
+        "Profile on Neuron",
+        "403 µs device",
+        "Open in Neuron Explorer",
+        "Re-profile",
+        "Profile on Neuron",
+    ]
 
 
 def test_lines_that_run_as_one_execution_show_one_figure_that_they_share(serve: Callable[..., Client]) -> None:

@@ -250,6 +250,15 @@ def titles(shown: FunctionView, now_s: float = NOW) -> list[tuple[str, str]]:
 
 
 AGAIN = ("Profile again", "profileFunction")
+OPEN = ("Open in Neuron Explorer", "openInExplorer")
+
+
+def opened(shown: FunctionView) -> FunctionView:
+    """The same view of a result whose run folder is there."""
+    assert shown.result is not None
+    return replace(shown, result=replace(shown.result, run_folder="/runs/1"))
+
+
 TIME = 2_355_000
 
 
@@ -338,6 +347,26 @@ TIME = 2_355_000
             view(TIME, device="neuron"),
             [("2.36 ms device", "showReport"), ("Re-profile", "profileFunction")],
             id="fresh on Neuron",
+        ),
+        pytest.param(
+            opened(view(TIME, device="neuron")),
+            [("2.36 ms device", "showReport"), OPEN, ("Re-profile", "profileFunction")],
+            id="fresh with a capture",
+        ),
+        pytest.param(
+            opened(view(TIME, state="stale", device="neuron")),
+            [("2.36 ms (older, 3 min ago)", "showReport"), OPEN, AGAIN],
+            id="stale with a capture",
+        ),
+        pytest.param(
+            opened(view(TIME, state="cancelled", device="neuron")),
+            [("Cancelled (last: 2.36 ms)", "showReport"), AGAIN],
+            id="cancelled with a capture",
+        ),
+        pytest.param(
+            opened(view(36_200)),
+            [("cpu 36.2 µs", "showReport"), ("Re-profile", "profileFunction")],
+            id="a folder of the cpu",
         ),
         pytest.param(
             view(TIME, device="neuron", costs={"is_lower_bound": True}),

@@ -109,6 +109,11 @@ GOOD: list[tuple[str, object, object]] = [
     ("store.directory", "/var/results", "/var/results"),
     ("store.directory", "~", "~"),
     ("store.directory", "~/results", "~/results"),
+    ("explorer.mode", "none", "none"),
+    ("explorer.mode", "extension", "extension"),
+    ("explorer.uiPort", 1, 1),
+    ("explorer.uiPort", 8001.0, 8001),
+    ("explorer.apiPort", 65535, 65535),
     ("store.maxSize", "2GB", 2_000_000_000),
     ("store.maxSize", "500MB", 500_000_000),
     ("store.maxSize", "1.5 GB", 1_500_000_000),
@@ -155,6 +160,9 @@ BAD: dict[str, list[object]] = {
     "diagnostics.enable": [0, "false", [], {}],
     "diagnostics.severity": [True, 1, "off", [], ["timeout"]],
     "store.directory": [*NO_TEXT, "results", "./results", "/a\0b"],
+    "explorer.mode": [*NO_TEXT, "", "None", "code"],
+    "explorer.uiPort": [*NO_NUMBER, 0, 65536, 3001.5, "3001"],
+    "explorer.apiPort": [*NO_NUMBER, 0, 65536, 3002.5, "3002"],
     "store.maxSize": [*NO_NUMBER, 0, 999_999, 1_000_000.5, "999999B", "1KB", "2", "2 TB", "-2GB", "2G", "2000000000GB"],
 }
 
@@ -405,8 +413,7 @@ def test_an_unknown_name_is_reported_with_the_closest_one(raw: object, reason: s
 @pytest.mark.parametrize(
     "name",
     [
-        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "watchFolders", "host",
-        "pathMap", "trace.server.verbosity",
+        "trace.server", "heat.gutter", "watchFolders", "host", "pathMap", "trace.server.verbosity",
     ],
 )  # fmt: skip
 def test_names_of_the_extension_and_of_later_versions_are_passed_over(name: str, value: object) -> None:
@@ -414,7 +421,7 @@ def test_names_of_the_extension_and_of_later_versions_are_passed_over(name: str,
 
 
 def test_a_group_of_planned_names_only_may_hold_anything() -> None:
-    assert parse({"heat": False, "explorer": []}) == (Settings(), ())
+    assert parse({"heat": False, "trace": []}) == (Settings(), ())
 
 
 @pytest.mark.parametrize(

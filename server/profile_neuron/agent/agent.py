@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from profile_neuron.agent import device
 from profile_neuron.agent.child import Child
 from profile_neuron.agent.environment import ANY_CORE, AUTO, needed_cores
-from profile_neuron.agent.explorer import export_tables
+from profile_neuron.agent.explorer import export_tables, find_session
 from profile_neuron.agent.lease import lease
 from profile_neuron.agent.orphans import end_orphans
 from profile_neuron.agent.pauses import Pauses
 from profile_neuron.agent.processes import descendants
 from profile_neuron.agent.runs import RunFolder, leave_notes
 from profile_neuron.agent.tool_texts import tool_texts
+from profile_neuron.agent.viewer import Viewer
 from profile_neuron.agent.watch import Watch
 from profile_neuron.agent.worker import HELLO_S, WORKER, Piped, hello
 from profile_neuron.core import run_folder
@@ -35,6 +36,7 @@ from profile_neuron.wire.messages import (
     EnvironmentRequest,
     Hello,
     Message,
+    OpenRequest,
     Released,
     ReportDone,
     ReportFailed,
@@ -44,6 +46,7 @@ from profile_neuron.wire.messages import (
     RunProgress,
     RunRequest,
     RunWaiting,
+    ViewerEnded,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +110,9 @@ class Agent:
         # Set when the run that is on is cancelled, or the wire closed.
         self._stopped = asyncio.Event()
         self._is_closing = False
+        self._viewer = Viewer(lambda reason: send(ViewerEnded(reason)))
+        # Captures that are being opened, beside whatever run is on.
+        self._openings: set[asyncio.Task[None]] = set()
         # Paths of files that a worker could not execute twice.
         self._execute_once: set[str] = set()
 
@@ -130,6 +136,10 @@ class Agent:
                     self._send(EnvironmentFailed("the agent is busy with a run; ask again when it is over"))
                     return
                 self._begin(self._environment(message), "environment")
+            case OpenRequest():
+                opening = asyncio.create_task(self._open(message), name=f"open {message.folder}")
+                self._openings.add(opening)
+                opening.add_done_callback(self._openings.discard)
             case Hello():
                 pass
             case _:
@@ -155,6 +165,10 @@ class Agent:
         self._stopped.set()
         self._stop_idle_timer()
         try:
+            for opening in self._openings:
+                opening.cancel()
+            await asyncio.gather(*self._openings, return_exceptions=True)
+            await self._viewer.close()
             await self._released()
             await self._end_children()
             await self._end_worker()
@@ -166,6 +180,9 @@ class Agent:
             # The task fails where it still had something to say to a server that is gone.
             await self._end_reporter()
             end_orphans(Child.running)
+
+    async def _open(self, request: OpenRequest) -> None:
+        self._send(await self._viewer.open(request))
 
     @property
     def _is_busy(self) -> bool:
@@ -213,6 +230,8 @@ class Agent:
             folder = RunFolder(request.run_id)
             answer, is_captured = await self._profile_with_a_core(replace(request, run_folder=str(folder.path)))
             keep = is_captured and (request.keep or isinstance(answer, RunFailed))
+            if isinstance(answer, RunDone) and await asyncio.to_thread(_has_session, answer, request, folder):
+                keep, answer = True, replace(answer, run_folder=str(folder.path))
         except (ProfileNeuronError, OSError) as error:
             answer = _failed(request, str(error))
         except Exception as error:
@@ -493,6 +512,12 @@ def _busy(holders: tuple[Holder, ...]) -> str:
         f"device-busy: the Neuron runtime found no free NeuronCore in {tries} attempts; end what holds them, which "
         "neuron-ls names, or wait"
     )
+
+
+def _has_session(done: RunDone, request: RunRequest, folder: RunFolder) -> bool:
+    """Whether a run left what Neuron Explorer shows, where that is wanted."""
+    is_wanted = request.keep_device_files and done.costs.functions[0].state == "fresh"
+    return is_wanted and done.costs.device_kind == "neuron" and find_session(folder.path) is not None
 
 
 def _failed(request: RunRequest, reason: str) -> RunFailed:

@@ -156,10 +156,11 @@ class Finished:
     printed: bytes
 
 
-async def run_program(command: Sequence[str], limit_s: float, limit_bytes: int) -> Finished:
+async def run_program(command: Sequence[str], limit_s: float | None, limit_bytes: int) -> Finished:
     """Run a program in a group of its own, which is ended with it. Raises HostError where it cannot be started.
 
-    limit_bytes: how much is kept of what it prints; it may print more.
+    limit_s: None for one that ends by itself or with this task. limit_bytes: how much is kept of what it prints; it
+    may print more.
     """
     printed = bytearray()
     async with _program(command, subprocess.STDOUT) as (process, pipe):

@@ -579,6 +579,8 @@ class Result:
     signature: str = ""
     # Digest of which inputs a person chose, and of the recorded ones that there were; empty for neither.
     choice: str = ""
+    # Where the Neuron profiler's files of the run are, as long as nobody removes them; empty where there are none.
+    run_folder: str = ""
     # The person made it the one that later ones are compared with; known from the store and not from the run.
     is_pinned: bool = False
 

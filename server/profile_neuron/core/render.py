@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.model import Change, DeviceKind, FunctionCosts, FunctionView, Holder, Result, ShownRow
 
 # The server's commands that a lens can call; lsp/commands.py has one function for each.
-Verb = Literal["profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs"]
+Verb = Literal["profileFunction", "cancel", "showReport", "showLog", "goToFailure", "addInputs", "openInExplorer"]
 
 DEVICE_TIME_UNKNOWN = "device time unknown"
 
@@ -216,6 +216,9 @@ def _is_told_of_host(result: Result, row: ShownRow, least_ns: float) -> bool:
 def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]:
     result = view.result
     again: tuple[str, Verb] = ("Profile again", "profileFunction")
+    opening: list[tuple[str, Verb]] = []
+    if result is not None and result.device_kind == "neuron" and result.run_folder:
+        opening = [("Open in Neuron Explorer", "openInExplorer")]
     if view.activity is not None:
         ahead = view.activity.ahead
         title = _activity_title(view, now_s) if ahead is None else f"Queued ({ahead} ahead)" if ahead else "Queued"
@@ -238,9 +241,9 @@ def _function_lenses(view: FunctionView, now_s: float) -> list[tuple[str, Verb]]
             last = f" (last: {total_text(result)})" if result else ""
             return [(f"Cancelled{last}", "showReport" if result else "showLog"), again]
         case "fresh":
-            return [(_result_title(view, now_s), "showReport"), ("Re-profile", "profileFunction")]
+            return [(_result_title(view, now_s), "showReport"), *opening, ("Re-profile", "profileFunction")]
         case "stale":
-            return [(_result_title(view, now_s), "showReport"), again]
+            return [(_result_title(view, now_s), "showReport"), *opening, again]
     return [("Profile on Neuron" if view.device_kind == "neuron" else "Profile on the CPU", "profileFunction")]
 
 

@@ -16,6 +16,8 @@ SEQUENCES = "sequences.json"
 NEURON = "neuron"
 # Tables that Neuron Explorer made of them, where nothing else tells the times of the device.
 EXPLORER = "explorer"
+# As which profile Neuron Explorer has processed the run's capture.
+OPENED = "opened.json"
 # What the agent knows of the run: model.AgentNotes as JSON.
 AGENT = "agent.json"
 # What faulthandler writes when the worker crashes or is asked where it is; gone after a run that ended by itself.

@@ -20,14 +20,18 @@ from profile_neuron.wire.messages import (
     EnvironmentRequest,
     Hello,
     Message,
+    Opened,
+    OpenFailed,
+    OpenRequest,
     RunDone,
     RunFailed,
     RunRequest,
+    ViewerEnded,
 )
 from profile_neuron.wire.stdio import MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from profile_neuron.daemon.hosts import LocalHost
 
@@ -94,7 +98,7 @@ class AgentClient:
         """Messages of one run; the last is RunDone or RunFailed."""
         await self._send(request)
         while True:
-            message = await self._receive()
+            message = await self._receive(_is_of_runs)
             yield message
             if isinstance(message, (RunDone, RunFailed)) and message.run_id == request.run_id:
                 return
@@ -107,11 +111,28 @@ class AgentClient:
         """What the worker's interpreter has. Raises AgentError where no worker comes up."""
         await self._send(EnvironmentRequest(details))
         while True:
-            message = await self._receive()
+            message = await self._receive(_is_of_runs)
             if isinstance(message, Environment):
                 return message
             if isinstance(message, EnvironmentFailed):
                 raise AgentError(message.reason)
+
+    async def open(self, request: OpenRequest) -> Opened | OpenFailed:
+        """Have a capture shown, also while a run is on. Raises AgentLostError."""
+        await self._send(request)
+
+        def is_answer(item: Message) -> bool:
+            return isinstance(item, (Opened, OpenFailed)) and item.open_id == request.open_id
+
+        message = await self._receive(is_answer)
+        assert isinstance(message, (Opened, OpenFailed))
+        return message
+
+    async def viewer_end(self) -> str:
+        """Wait until the viewer that the agent started is gone; gives why it is. Raises AgentLostError."""
+        message = await self._receive(lambda item: isinstance(item, ViewerEnded))
+        assert isinstance(message, ViewerEnded)
+        return message.reason
 
     async def close(self) -> None:
         """Close the wire and wait for the agent to end, which ends the worker."""
@@ -148,9 +169,13 @@ class AgentClient:
             self._stdin.write(encode(message))
             await self._stdin.drain()
 
-    async def _receive(self) -> Message:
-        while not self._received:
+    async def _receive(self, is_meant: Callable[[Message], bool] = lambda _: True) -> Message:
+        """The first message of a kind; others stay for whoever waits for them."""
+        while (found := self._take(is_meant)) is None:
             async with self._reading:
+                # Somebody else may have read it while the stream was taken.
+                if (found := self._take(is_meant)) is not None:
+                    return found
                 piece = await self._stdout.read(1 << 16)
             if not piece:
                 await asyncio.wait([self._log_task], timeout=1.0)
@@ -163,7 +188,14 @@ class AgentClient:
                 self._received.extend(self._decoder.feed(piece))
             except WireError as error:
                 raise AgentLostError(f"the agent sent something that is not a message: {error}") from error
-        return self._received.popleft()
+        return found
+
+    def _take(self, is_meant: Callable[[Message], bool]) -> Message | None:
+        for message in self._received:
+            if is_meant(message):
+                self._received.remove(message)
+                return message
+        return None
 
     async def _drain(self) -> None:
         async with self._reading:
@@ -176,3 +208,8 @@ class AgentClient:
             text = line.decode("utf-8", "replace").rstrip()
             self._log_lines.append(text)
             log.debug("%s", text)
+
+
+def _is_of_runs(message: Message) -> bool:
+    """Whether it is not for somebody who opens a capture."""
+    return not isinstance(message, (Opened, OpenFailed, ViewerEnded))

@@ -41,6 +41,14 @@ class Agents:
                 client = self._clients[place] = await AgentClient.start(LocalHost(place.python, place.environment))
             return client
 
+    async def of_root(self, place: Place) -> AgentClient:
+        """An agent that is up for the folder of a place, as its run may be on, else one for the place.
+
+        Raises HostError or AgentError where none comes up.
+        """
+        up = (client for other, client in self._clients.items() if other.root == place.root and not client.is_gone)
+        return next(up, None) or await self.ready(place)
+
     async def end(self, places: Iterable[Place]) -> None:
         """End the agents of some places, with everything that they started."""
         clients = [client for place in places if (client := self._clients.pop(place, None)) is not None]

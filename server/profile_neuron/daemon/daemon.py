@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.fingerprint import digest
 from profile_neuron.core.keys import circumstances
-from profile_neuron.core.model import Activity, Failure, LineCosts
+from profile_neuron.core.model import Activity, Failure
 from profile_neuron.core.project import module_place, project_root
 from profile_neuron.core.recording import file_name
 from profile_neuron.core.render import total_text
@@ -60,17 +60,28 @@ from profile_neuron.daemon.trust import TrustRecord
 from profile_neuron.daemon.wanted import Cause, needed, needs_run
 from profile_neuron.daemon.wanted import limited as limited_functions
 from profile_neuron.daemon.watcher import Watcher
-from profile_neuron.errors import AgentLostError
+from profile_neuron.errors import AgentLostError, ProfileNeuronError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
-    from profile_neuron.core.model import FunctionView, Holder, ModuleDependency, Result, ShownState, State, Toolchain
+    from profile_neuron.core.model import (
+        FunctionView,
+        Holder,
+        LineCosts,
+        ModuleDependency,
+        Result,
+        ShownState,
+        State,
+        Toolchain,
+    )
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
+    from profile_neuron.daemon.opening import Opening
     from profile_neuron.daemon.runs import Runs
     from profile_neuron.errors import SourceError
+    from profile_neuron.wire.messages import RunDone
 
 log = logging.getLogger(__name__)
 
@@ -451,6 +462,48 @@ class Daemon:
         for sentence in sentences:
             self._editor.log(sentence)
         return sentences
+
+    async def open(self, function: FunctionId) -> Opening:
+        """Have the capture of the result that is shown opened in Neuron Explorer, which may take many minutes."""
+        from profile_neuron.daemon.opening import Opening, without_viewer
+
+        file = self._files.get(function.path)
+        views = self.views(file) if file is not None else ()
+        result = next((view.result for view in views if (view.spec.qualname, view.occurrence) == function[1:]), None)
+        if file is None or result is None or not result.run_folder:
+            return Opening(f"{function.qualname} has no capture of a NeuronCore to open; profile it on one first")
+        if not await asyncio.to_thread(Path(result.run_folder).is_dir):
+            return Opening(f"the capture of {function.qualname} is gone from {result.run_folder}; profile it again")
+        settings = self.settings_of(file.root)
+        if settings.explorer_mode == "none":
+            why = "Neuron Explorer is not used, as the setting profileNeuron.explorer.mode says"
+            return await asyncio.to_thread(without_viewer, result.run_folder, why)
+        if not self._permission.granted(file.root):
+            # An agent is started by the interpreter, which may be one of the folder.
+            return Opening("this workspace is not trusted, so nothing is started for it; trust it in the editor")
+        return await self._open(result, file.root, settings)
+
+    async def _open(self, result: Result, root: str, settings: Settings) -> Opening:
+        from profile_neuron.daemon.opening import Opening, without_viewer
+        from profile_neuron.wire.messages import Opened, OpenRequest
+
+        place = Place(root, interpreter(root, settings.interpreter), settings.run_env)
+        request = OpenRequest(
+            secrets.token_hex(8),
+            result.run_folder,
+            result.qualname,
+            settings.explorer_ui_port,
+            settings.explorer_api_port,
+        )
+        try:
+            answer = await (await self._ready_runs().agents.of_root(place)).open(request)
+        except ProfileNeuronError as error:
+            return Opening("" if self._closing else str(error))
+        if isinstance(answer, Opened):
+            return Opening(url=answer.url)
+        if answer.is_missing:
+            return await asyncio.to_thread(without_viewer, result.run_folder, answer.reason)
+        return Opening(answer.reason)
 
     def toggle(self) -> None:
         """Hide or show all hints and lenses."""
@@ -855,10 +908,11 @@ class Daemon:
         try:
             place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
             end = await self._carry_out(wish, plan, place)
-            if isinstance(end, LineCosts) and end.functions[0].state == "fresh":
-                summary = await self._take_costs(wish, plan, end, place.python)
+            costs, kept = (None, "") if isinstance(end, tuple) else (end.costs, end.run_folder)
+            if costs is not None and costs.functions[0].state == "fresh":
+                summary = await self._take_costs(wish, plan, costs, kept, place.python)
             else:
-                state, failure = _failure(end) if isinstance(end, LineCosts) else end
+                state, failure = end if isinstance(end, tuple) else _failure(end.costs)
                 summary = state if failure.reason == state else f"{state}: {failure.reason}"
                 if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
                     # A save was quicker than this run: the newer text is run in its place.
@@ -871,7 +925,7 @@ class Daemon:
                 elif state == "cancelled" and wish.run_id in self._replaced:
                     summary = "ended, since there is a newer text"
                 else:
-                    self._end_without_result(wish, plan, state, failure, end if isinstance(end, LineCosts) else None)
+                    self._end_without_result(wish, plan, state, failure, costs)
         except AgentLostError as error:
             is_lost = True
             summary = self._lost_because = str(error)
@@ -889,7 +943,7 @@ class Daemon:
             self._editor.log(f"{wish.function.qualname}: {summary} ({time.monotonic() - started_s:.1f} s)")
             self._handle(RunEnded(wish.run_id, is_lost))
 
-    async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> LineCosts | tuple[State, Failure]:
+    async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> RunDone | tuple[State, Failure]:
         from profile_neuron.daemon.runs import request_for
         from profile_neuron.wire.messages import Limits
 
@@ -938,6 +992,7 @@ class Daemon:
             cores=settings.device_cores,
             idle_release_s=settings.device_idle_release_s,
             profile_mode=settings.profile_mode,
+            keep_device_files=True,
             input_set=self._input_sets.current(plan.root, plan.path, plan.function.spec),
             recorded_inputs=await asyncio.to_thread(recording_of, plan.path, plan.function.spec.qualname),
         )
@@ -979,8 +1034,8 @@ class Daemon:
         for line in lines:
             self._editor.log(f"{function.qualname} │ {line}")
 
-    async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, python: str) -> str:
-        """Take over the result of a run; gives its time as text."""
+    async def _take_costs(self, wish: Wish, plan: _Plan, costs: LineCosts, kept: str, python: str) -> str:
+        """Take over the result of a run; gives its time as text. kept: its folder, if that was left in place."""
         dependencies = await asyncio.to_thread(self._learn, python, costs)
         made_with = _circumstances(plan.path, plan.root, plan.settings, costs.toolchain)
         result = result_of(
@@ -993,6 +1048,7 @@ class Daemon:
             costs,
             dependencies,
             plan.choice,
+            kept,
         )
         file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:

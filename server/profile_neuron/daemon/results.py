@@ -50,6 +50,7 @@ def result_of(
     costs: LineCosts,
     modules: tuple[ModuleDependency, ...],
     choice: str = "",
+    run_folder: str = "",
 ) -> Result:
     """The result of a run of one function of a text."""
     target, *others = costs.functions
@@ -82,6 +83,7 @@ def result_of(
         loading=costs.loading,
         signature=costs.signature,
         choice=choice,
+        run_folder=run_folder,
     )
     return replace(made, key=result_key(made))
 

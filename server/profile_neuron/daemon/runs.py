@@ -1,4 +1,4 @@
-"""One run, from the request to its costs or the reason why there are none."""
+"""One run, from the request to its end: its costs, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from profile_neuron.core.model import FunctionSpec, Holder, LineCosts, State
+    from profile_neuron.core.model import FunctionSpec, Holder, State
     from profile_neuron.daemon.agent_client import AgentClient
     from profile_neuron.daemon.interpreters import Place
     from profile_neuron.wire.messages import Limits
@@ -42,7 +42,7 @@ class Runs:
         progress: Callable[[str, int, int], None],
         output: Callable[[str], None],
         waiting: Callable[[tuple[Holder, ...]], None] = lambda _: None,
-    ) -> LineCosts | tuple[State, Failure]:
+    ) -> RunDone | tuple[State, Failure]:
         """Carry out a request; progress gets the phase and its calls, output what user code prints.
 
         waiting gets who holds the NeuronCores, before the first phase and whenever it is somebody else.
@@ -64,8 +64,8 @@ class Runs:
                         waiting(holders)
                     case RunOutput(text=text):
                         output(text)
-                    case RunDone(costs=costs):
-                        return costs
+                    case RunDone():
+                        return message
                     case RunFailed(state=state, failure=failure):
                         return state, failure
         except ProfileNeuronError as error:

@@ -39,9 +39,13 @@ class Screen:
 
     def lenses(self, file: OpenFile) -> tuple[Lens, ...]:
         """Code lenses of an analysed file, sorted by line."""
-        if self._daemon.is_hidden or not self._daemon.settings_of(file.root).code_lens_enable:
+        settings = self._daemon.settings_of(file.root)
+        if self._daemon.is_hidden or not settings.code_lens_enable:
             return ()
-        return lenses(self._daemon.views(file), time.time())
+        found = lenses(self._daemon.views(file), time.time())
+        if settings.explorer_mode == "none":
+            return tuple(lens for lens in found if lens.verb != "openInExplorer")
+        return found
 
     def findings(self, file: OpenFile) -> tuple[Finding, ...]:
         """Remarks at lines of an analysed file."""

@@ -24,6 +24,7 @@ OnEdit = Literal["finish", "cancel"]
 WhenBusy = Literal["wait", "skip"]
 ProfileMode = Literal["runtime", "device"]
 Baseline = Literal["previous", "pinned"]
+ExplorerMode = Literal["auto", "extension", "browser", "none"]
 
 DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs", "device-busy", "regression")
 DIAGNOSTIC_SEVERITIES = ("hint", "information", "warning", "off")
@@ -90,6 +91,12 @@ class Settings:
     diagnostics_enable: bool = True
     # Severity by diagnostic code, off to leave it out, sorted by code; codes that are absent keep their own.
     diagnostics_severity: tuple[tuple[str, str], ...] = ()
+    # Whether captures of a NeuronCore are opened in Neuron Explorer; auto and extension are for a client with an
+    # extension of it, elsewhere they mean browser.
+    explorer_mode: ExplorerMode = "auto"
+    # Where its viewer serves its pages, and where its data; both are needed.
+    explorer_ui_port: int = 3001
+    explorer_api_port: int = 3002
     # Where results are kept; empty for the cache folder of the user, ~ is the home folder.
     store_directory: str = ""
     # Bytes that the kept results may take before old ones are removed.
@@ -295,6 +302,7 @@ _LEAST_STORE_BYTES = 10**6
 _LEAST_MEMORY_BYTES = 10**8
 _MOST_STORE_BYTES = 10**18
 _MOST_COUNT = 10**6
+_MOST_PORT = 65535
 
 
 def _quantity(value: object, units: dict[str, int]) -> Fraction | None:
@@ -502,6 +510,15 @@ _ROWS = (
         _map(_is_severity, _shown, null_is_default=True),
     ),
     _Row(
+        "explorer.mode",
+        "explorer_mode",
+        "auto",
+        '"auto", "extension", "browser" or "none"',
+        _one(_choice(*get_args(ExplorerMode))),
+    ),
+    _Row("explorer.uiPort", "explorer_ui_port", 3001, "a port from 1 to 65535", _one(_whole(1, _MOST_PORT))),
+    _Row("explorer.apiPort", "explorer_api_port", 3002, "a port from 1 to 65535", _one(_whole(1, _MOST_PORT))),
+    _Row(
         "store.directory",
         "store_directory",
         "",
@@ -515,12 +532,11 @@ CLIENT_NAMES: tuple[str, ...] = tuple(row.name for row in _ROWS)
 # Settings that name a program or an environment, which a folder that is not trusted must not choose.
 RESTRICTED: frozenset[str] = frozenset({"interpreter", "run.env"})
 # Settings of the machine, which a workspace cannot set.
-MACHINE: frozenset[str] = frozenset({"store.directory", "store.maxSize"})
+MACHINE: frozenset[str] = frozenset({"store.directory", "store.maxSize", "explorer.uiPort", "explorer.apiPort"})
 # Names that the extension reads itself, and names of versions to come, so that no one is told that they are wrong.
 _FOREIGN = frozenset(
     {
-        "trace.server", "heat.gutter", "explorer.mode", "explorer.apiPort", "explorer.uiPort", "watchFolders", "host",
-        "pathMap",
+        "trace.server", "heat.gutter", "watchFolders", "host", "pathMap",
     }
 )  # fmt: skip
 # What may stand before a dot in a name.

@@ -6,6 +6,7 @@ a line (from 0) or position in it. The form (uri, position) is taken as well. se
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from profile_neuron.daemon.files import OpenFile
     from profile_neuron.lsp.server import Server
 
+_OPEN_FOLDER = "Open the folder"
+# An opening that takes longer is told of.
+_QUIET_S = 2.0
 _WHERE = "put the cursor into a function marked @profile_neuron of an open Python file"
 
 
@@ -55,6 +59,7 @@ class Commands:
             "goToFailure": self.go_to_failure,
             "addInputs": self.add_inputs,
             "selectInputs": self.select_inputs,
+            "openInExplorer": self.open_in_explorer,
         }
         return {f"{to_proto.COMMAND_PREFIX}{name}": handler for name, handler in found.items()}
 
@@ -122,6 +127,59 @@ class Commands:
         _, functions = await self._functions(arguments)
         if functions:
             self._show_text(functions[0], "log", "txt", self._screen.log_of(functions[0]))
+
+    async def open_in_explorer(self, arguments: list[Any]) -> None:
+        """Show the capture of a function in Neuron Explorer; nothing waits until that has processed it."""
+        _, functions = await self._functions(arguments)
+        if functions:
+            self._server.start(self._open(functions[0]), f"open {functions[0].qualname}")
+
+    async def _open(self, function: FunctionId) -> None:
+        name = function.qualname
+        opening = asyncio.ensure_future(self._daemon.open(function))
+        done, _ = await asyncio.wait([opening], timeout=_QUIET_S)
+        if not done:
+            text = f"Neuron Explorer reads the capture of {name}, which may take minutes"
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        opened = await opening
+        if opened.url:
+            self._show_page(opened.url, f"{name} is shown at {opened.url}")
+        elif opened.folder:
+            self._offer_folder(opened.folder, opened.problem)
+        elif opened.problem:
+            self._server.editor.warn(opened.problem)
+
+    def _show_page(self, url: str, otherwise: str) -> None:
+        """Have the client open an address in a browser, or say it to one that cannot or does not."""
+
+        def tell() -> None:
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, otherwise))
+
+        def answered(future: Any) -> None:
+            if future.cancelled() or future.exception() is not None or not getattr(future.result(), "success", False):
+                tell()
+
+        if get_capability(self._server.client_capabilities, "window.show_document.support", False):
+            params = types.ShowDocumentParams(url, external=True)
+            self._server.protocol.send_request(types.WINDOW_SHOW_DOCUMENT, params).add_done_callback(answered)
+        else:
+            tell()
+
+    def _offer_folder(self, folder: str, message: str) -> None:
+        """Have a person open the folder of a capture; nothing waits for the answer."""
+        if not get_capability(self._server.client_capabilities, "window.show_document.support", False):
+            self._server.editor.warn(message)
+            return
+        action = types.MessageActionItem(_OPEN_FOLDER)
+        params = types.ShowMessageRequestParams(types.MessageType.Warning, message, [action])
+
+        def take(answered: Any) -> None:
+            if answered.cancelled() or answered.exception() is not None:
+                return
+            if getattr(answered.result(), "title", None) == _OPEN_FOLDER:
+                self._show_page(to_proto.uri(folder), f"the capture is in {folder}")
+
+        self._server.protocol.send_request(types.WINDOW_SHOW_MESSAGE_REQUEST, params).add_done_callback(take)
 
     async def go_to_failure(self, arguments: list[Any]) -> None:
         """Show the line that made a run fail."""

@@ -71,6 +71,8 @@ class RunRequest:
     run_folder: str = ""
     # The folder is to be left in place after the run.
     keep: bool = False
+    # Likewise, but only where a NeuronCore was measured and its profiler left a session in the folder.
+    keep_device_files: bool = False
     # Stand in where the decorator does not say; None for the usual numbers.
     usual_warmup: int | None = None
     usual_repeats: int | None = None
@@ -262,6 +264,48 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """Asks to have a capture shown by Neuron Explorer; a run may be on meanwhile."""
+
+    open_id: str
+    # A run folder, or one with a session directory of the user's own.
+    folder: str
+    # What the profile is to be called, together with the run or the session.
+    title: str
+    # Where the viewer serves its pages and its data.
+    ui_port: int = 3001
+    api_port: int = 3002
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A viewer shows the capture."""
+
+    open_id: str
+    # The page of the profile.
+    url: str
+    # The viewer was started by this agent and ends with it.
+    is_ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFailed:
+    """Why no viewer shows the capture, and what to do."""
+
+    open_id: str
+    reason: str
+    # There is no Neuron Explorer on this host.
+    is_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ViewerEnded:
+    """A viewer that the agent started is gone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportRequest:
     """Names the capture to the report program that waits; a process of its own answers, once."""
 
@@ -299,6 +343,10 @@ Message = (
     | RunFailed
     | ReleaseRequest
     | Released
+    | OpenRequest
+    | Opened
+    | OpenFailed
+    | ViewerEnded
     | ReportRequest
     | ReportDone
     | ReportFailed

@@ -235,7 +235,8 @@ class _Capture:
         if self._found is None or not self._has_device or not neuron.holds_cores():
             return None
         try:
-            return neuron.Capture(self._found, self._request.profile_mode, folder, self._request.keep)
+            keep = self._request.keep or self._request.keep_device_files
+            return neuron.Capture(self._found, self._request.profile_mode, folder, keep)
         except Exception as error:
             raise RunStopped("failed", neuron.start_failure(error, self._request.profile_mode)) from error
 
