@@ -104,7 +104,7 @@ def written_text(capture: ForeignCapture, now: Now) -> str:
 def foreign_lens(
     capture: ForeignCapture, function: ForeignFunction, line: int, is_stale: bool, now: Now
 ) -> Lens | None:
-    """The total of a function above its first line in today's text; None where the device is known to have done nothing.
+    """The total of a function above its first line in today's text; None where the device did nothing for it.
 
     Other threads may have asked for work of such a function, so there is no number to show.
     """
@@ -118,7 +118,7 @@ def foreign_lens(
     return Lens(line, title, "showReport", function.qualname, function.occurrence or 0, is_foreign=True)
 
 
-def foreign_report(found: Sequence[tuple[ForeignCapture, ForeignFunction]], is_stale: bool, now: Now) -> str:
+def function_report(found: Sequence[tuple[ForeignCapture, ForeignFunction]], is_stale: bool, now: Now) -> str:
     """A document about one function in captures of the user's, newest first; empty where there are none."""
     if not found:
         return ""

@@ -130,7 +130,7 @@ class _Found:
         return foreign_profile(trace, mapping=merged.submissions)
 
     def _explorer(self, remarks: list[str]) -> ExplorerTotals | None:
-        """What tables beside the session say of its process; the session, its folders up to the given one, explorer/."""
+        """What tables in the session or a folder around it say of its process."""
         if self.session is None:
             return None
         folder = self.base / self.session.path
@@ -184,9 +184,7 @@ def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
     files, is_cut = _listing(path, base)
     warnings = []
     if is_cut:
-        warnings.append(
-            f"{path} holds more than {_MOST_FILES} files, and the rest was not looked at; name a folder below"
-        )
+        warnings.append(f"{path} holds more than {_MOST_FILES} files, and no more are looked at; name a folder below")
     found = []
     in_sessions: set[str] = set()
     for session in find_session_directories(files):
@@ -198,8 +196,8 @@ def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
     found += [_Found(base / name, base, None) for name, _ in files if name not in in_sessions and _is_trace(name)]
     if not found:
         raise CaptureError(
-            f"{path}: {run_folder.RECORD} is missing, so this is no run folder of ours, and no trace.json and no session "
-            "directory of a profiler is in it either; profile again"
+            f"{path}: {run_folder.RECORD} is missing, so this is no run folder, and it holds no trace.json and no "
+            "session directory of a profiler either; profile again"
         )
     if len(found) > _MOST_TRACES:
         warnings.append(f"{path} holds {len(found)} captures, of which the first {_MOST_TRACES} by name are told")
@@ -244,8 +242,8 @@ class _Project:
         if not self._is_cut:
             return ()
         return (
-            f"the project holds more than {_MOST_PROJECT_FILES} Python files, so no function is looked up in it; name a "
-            "folder of it with --root",
+            f"the project holds more than {_MOST_PROJECT_FILES} Python files, so no function is looked up in it; name "
+            "a folder of it with --root",
         )
 
     def places(self, names: Sequence[FunctionName]) -> dict[FunctionName, Place]:
