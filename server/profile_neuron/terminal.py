@@ -146,7 +146,7 @@ class Terminal:
 
     def _functions(self, capture: ForeignCapture) -> None:
         table = _table(("function", "calls", "device", "own", "host", "executions"))
-        for function in capture.functions:
+        for function in sorted(capture.functions, key=lambda item: (-(item.device_ns or 0), -item.host_ns)):
             table.add_row(
                 Text(_printable(function.trace_name)),
                 str(function.calls),

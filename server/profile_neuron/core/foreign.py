@@ -118,7 +118,7 @@ def foreign_profile(
     """Totals of the functions that a trace has frames of.
 
     paths: the files whose functions are listed, with slashes; None lists all that are not torch's. mapping: what the
-    runtime's executions were submitted for, by sequence number; one of several operators is divided between none.
+    runtime's executions were submitted for, by sequence number; one of several operators is given to none of them.
     """
     device = device_trace_of(trace, SOURCE, mapping)
     executions = device.executions if device is not None else ()

@@ -113,7 +113,7 @@ class ForeignProfiles:
         self._task: asyncio.Task[None] | None = None
 
     def watch(self, folders: Iterable[str], roots: Iterable[str], open_files: Iterable[str]) -> None:
-        """Take these absolute folders, in place of earlier ones; roots: the project in which functions are looked up."""
+        """Take these absolute folders, in place of earlier ones. roots: the project that functions are looked up in."""
         wanted = tuple(dict.fromkeys(folders)), tuple(dict.fromkeys(roots)), tuple(open_files)
         if wanted == (self._folders, self._roots, self._open):
             return

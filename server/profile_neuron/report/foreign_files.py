@@ -38,6 +38,9 @@ _MOST_SOURCE_BYTES = 10_000_000
 # Of NeuronProfiler, of torch's own handler for TensorBoard, and what people call it.
 _TRACE = re.compile(r"(.*[._-])?trace(_rank_[0-9]+)?\.json(\.gz)?")
 _UNFINISHED = ".tmp"
+_NO_TRACE = (
+    "there is no trace.json, so no functions are known; profile with on_trace_ready=NeuronProfiler(config).export_trace"
+)
 # Where no sources of a project are.
 _PRUNED = frozenset({
     ".cache", ".git", ".hg", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", "__pycache__",
@@ -96,10 +99,8 @@ class _Found:
         session = self._session()
         explorer = self._explorer(remarks)
         if self.trace is None:
-            remarks.insert(
-                0, "there is no trace.json, so no functions are known; export it with NeuronProfiler(config)"
-            )
             assert session is not None
+            remarks.insert(0, _NO_TRACE)
             return capture_without_trace(session.path, session, explorer, remarks)
         try:
             profile = self._profile(remarks)
@@ -127,7 +128,12 @@ class _Found:
                 remarks.append(f"{Path(file.path).name}: {_reason(error)}")
         merged = merge_mappings(mappings)
         remarks += merged.warnings
-        return foreign_profile(trace, mapping=merged.submissions)
+        # Operators with the same number are several all the same.
+        mapping = {
+            number: submissions if len(submissions) > 1 else submissions * merged.operator_counts[number]
+            for number, submissions in merged.submissions.items()
+        }
+        return foreign_profile(trace, mapping=mapping)
 
     def _explorer(self, remarks: list[str]) -> ExplorerTotals | None:
         """What tables in the session or a folder around it say of its process."""
