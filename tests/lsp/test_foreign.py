@@ -6,24 +6,25 @@ import json
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import case
-from tests.lsp.client import TimedOut
-from tests.lsp.screen import click, hints, lenses, ready, until
+from tests.lsp.client import path_of
+from tests.lsp.conftest import with_fake
+from tests.lsp.screen import act, click, hints, lenses, ready, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.fakes.control import FakeAgents
     from tests.lsp.client import Client
     from tests.lsp.conftest import Serve
 
 # A process is started for each trace.
 READ_S = 60.0
 SESSION = "i-0abc_pid_4242/1790000000"
-DECORATED = "Profile on the CPU"
 
 
 @pytest.fixture
@@ -74,10 +75,9 @@ def without_time(seen: dict[int, str]) -> dict[int, str]:
     return {line: title.rpartition(" · ")[0] for line, title in seen.items()}
 
 
-def test_a_session_is_shown_above_its_functions_once_it_is_finished(
-    client: Client, root: Path, watched: Path
-) -> None:
-    document = client.open(root / "model.py")
+def test_a_session_is_shown_above_its_functions_once_it_is_finished(client: Client, root: Path, watched: Path) -> None:
+    path = root / "model.py"
+    client.open(path)
     folder = watched / SESSION
     folder.mkdir(parents=True)
     (folder / "trace.json").write_bytes(trace_of("T01"))
@@ -87,41 +87,41 @@ def test_a_session_is_shown_above_its_functions_once_it_is_finished(
     other.write_text("def f(x):\n    return x\n")
     os.utime(other, (1e9, 1e9))
     client.open(other)
-    (watched / "my.trace.json").write_bytes(trace_of("T13").replace(b"m.py(1)", b"other.py(1)").replace(b"5200", b"4100"))
+    (watched / "my.trace.json").write_bytes(
+        trace_of("T13").replace(b"m.py(1)", b"other.py(1)").replace(b"5200", b"4100")
+    )
     until_foreign(client, other, {1: "6.00 µs device"})
-    assert foreign(client, document.path) == {}
+    assert foreign(client, path) == {}
 
     (folder / "ntrace.pb.tmp").rename(folder / "ntrace.pb")
     before = snapshot(watched)
-    until_foreign(client, document.path, {3: "99.8 µs device", 13: "80.0 µs device"})
-    title = foreign(client, document.path)[3]
-    assert title == f"99.8 µs device · from your profile, {time.strftime('%H:%M', time.localtime((folder / 'trace.json').stat().st_mtime))}"
-    assert hints(client, document.path) == {}, "torch names no lines"
-    click(client, document.path, title)
-    shown = client.wait_for("window/showDocument")
-    from urllib.parse import unquote, urlsplit
-
-    text = open(unquote(urlsplit(shown["uri"]).path)).read()
+    until_foreign(client, path, {3: "99.8 µs device", 13: "80.0 µs device"})
+    title = foreign(client, path)[3]
+    written = time.localtime((folder / "trace.json").stat().st_mtime)
+    assert title == f"99.8 µs device · from your profile, {time.strftime('%H:%M', written)}"
+    assert hints(client, path) == {}, "torch names no lines"
+    click(client, path, title)
+    report = path_of(client.wait_for("window/showDocument")["uri"])
+    assert report is not None
+    text = report.read_text()
     assert "device 99.8 µs, of which 19.8 µs its own · 3 executions · host 800 µs · 1 call" in text
     assert str(folder / "trace.json") in text
     assert snapshot(watched) == before, "nothing there is touched"
 
 
-def test_what_lay_there_before_the_server_counts_and_an_edit_marks_it(
-    serve: Serve, root: Path, watched: Path
-) -> None:
+def test_what_lay_there_before_the_server_counts_and_an_edit_marks_it(serve: Serve, root: Path, watched: Path) -> None:
     (watched / "trace.json").write_bytes(trace_of("T01"))
     os.utime(watched / "trace.json", (1.5e9, 1.5e9))
     client = ready(serve([root], settings={"watchFolders": [str(watched)]}))
-    document = client.open(root / "model.py")
-    until_foreign(client, document.path, {3: "99.8 µs device", 13: "80.0 µs device"})
-    assert foreign(client, document.path)[3].endswith(" · from your profile, 2017-07-14 02:40") or "2017-07-1" in str(
-        foreign(client, document.path)
-    )
+    path = root / "model.py"
+    document = client.open(path)
+    until_foreign(client, path, {3: "99.8 µs device", 13: "80.0 µs device"})
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(1.5e9))
+    assert foreign(client, path)[3] == f"99.8 µs device · from your profile, {day}"
     document.replace_all("# one line more\n" + document.text)
-    assert without_time(foreign(client, document.path)) == {4: "~99.8 µs device", 14: "~80.0 µs device"}
+    assert without_time(foreign(client, path)) == {4: "~99.8 µs device", 14: "~80.0 µs device"}
     document.save(reason=None)
-    until_foreign(client, document.path, {4: "~99.8 µs device", 14: "~80.0 µs device"})
+    until_foreign(client, path, {4: "~99.8 µs device", 14: "~80.0 µs device"})
 
 
 def test_a_trace_that_is_cut_is_shown_after_it_stayed_so(client: Client, root: Path, watched: Path) -> None:
@@ -130,11 +130,12 @@ def test_a_trace_that_is_cut_is_shown_after_it_stayed_so(client: Client, root: P
     cut = content[: content.rindex(b'{"ph"')]
     assert len(whole["traceEvents"]) == 12
     (watched / "trace.json").write_bytes(cut)
-    document = client.open(root / "model.py")
-    # The call of helper lacks its execution, so it is known of nothing.
-    until_foreign(client, document.path, {3: "≥19.8 µs device"})
+    path = root / "model.py"
+    client.open(path)
+    # The execution that helper asked for is cut off, so nothing is known of helper.
+    until_foreign(client, path, {3: "≥19.8 µs device"})
     (watched / "trace.json").write_bytes(content)
-    until_foreign(client, document.path, {3: "99.8 µs device", 13: "80.0 µs device"})
+    until_foreign(client, path, {3: "99.8 µs device", 13: "80.0 µs device"})
 
 
 def test_a_name_that_two_files_have_shows_nothing(serve: Serve, tmp_path: Path, watched: Path) -> None:
@@ -162,22 +163,36 @@ def test_device_time_that_is_not_known_is_said(client: Client, root: Path, watch
     until_foreign(client, path, {1: "device time unknown, host 200 µs"})
 
 
-def test_folders_are_watched_in_trusted_workspaces_only(serve: Serve, root: Path, watched: Path) -> None:
-    (watched / "trace.json").write_bytes(trace_of("T01"))
-    options: dict[str, Any] = {"trusted": False}
-    client = ready(serve([root], settings={"watchFolders": [str(watched)]}, initialization_options=options))
-    document = client.open(root / "model.py")
-    with pytest.raises(TimedOut):
-        until(client, lambda: foreign(client, document.path), bool, timeout_s=4.0)
-    client.notify("profileNeuron/trust", {"trusted": True})
-    until_foreign(client, document.path, {3: "99.8 µs device", 13: "80.0 µs device"})
+def test_folders_are_watched_for_trusted_workspaces_only(serve: Serve, tmp_path: Path) -> None:
+    roots = [tmp_path / "asked", tmp_path / "trusted"]
+    settings = {}
+    for root in roots:
+        shutil.copytree(case("T01"), root)
+        (root / "model.py").rename(root / f"{root.name}.py")
+        (tmp_path / f"{root.name}-out").mkdir()
+        content = trace_of("T01").replace(b"model.py", f"{root.name}.py".encode())
+        (tmp_path / f"{root.name}-out" / "trace.json").write_bytes(content)
+        settings[root] = {"watchFolders": [str(tmp_path / f"{root.name}-out")]}
+    # Of a client that knows nothing of trust, folders are trusted one by one.
+    client = ready(serve(roots, settings=settings, initialization_options={}))
+    first, second = (root / f"{root.name}.py" for root in roots)
+    client.open(first)
+    client.open(second)
+    act(client, "profileFunction", {"uri": second.as_uri(), "qualname": "rms"})
+    until(client, lambda: foreign(client, second), lambda seen: len(seen) == 2, READ_S)
+    assert foreign(client, first) == {}
+    act(client, "profileFunction", {"uri": first.as_uri(), "qualname": "rms"})
+    until(client, lambda: foreign(client, first), lambda seen: len(seen) == 2, READ_S)
 
 
-def test_a_setting_that_is_taken_back_shows_nothing_any_more(client: Client, root: Path, watched: Path) -> None:
+def test_a_setting_that_is_taken_back_shows_nothing_any_more(
+    client: Client, fake: FakeAgents, root: Path, watched: Path
+) -> None:
     (watched / "trace.json").write_bytes(trace_of("T01"))
-    document = client.open(root / "model.py")
-    until_foreign(client, document.path, {3: "99.8 µs device", 13: "80.0 µs device"})
-    own = lenses(client, document.path)
-    client.configure({"watchFolders": []})
-    until_foreign(client, document.path, {})
-    assert [title for title in own if "from your profile" not in title] == lenses(client, document.path)
+    path = root / "model.py"
+    client.open(path)
+    until_foreign(client, path, {3: "99.8 µs device", 13: "80.0 µs device"})
+    own = lenses(client, path)
+    client.configure(with_fake(fake, {"watchFolders": []}))
+    until_foreign(client, path, {})
+    assert [title for title in own if "from your profile" not in title] == lenses(client, path)
