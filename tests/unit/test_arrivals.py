@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
+from profile_neuron.daemon import foreign
 from profile_neuron.daemon.foreign import CUT_QUIET_S, MOST_TRACES, QUIET_S, Arrivals, SeenFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 SESSION = "/out/i-0abc_pid_4242/1790000000"
 TRACE = f"{SESSION}/trace.json"
@@ -80,3 +89,28 @@ def test_runs_of_ours_are_no_profiles_of_the_users() -> None:
     files = [seen("/out/run/run.json"), seen("/out/run/trace.json"), seen("/out/run/neuron/i_pid_1/a/trace.json")]
     arrivals.look(files, 0.0)
     assert arrivals.look(files, 1.0) == ()
+
+
+def test_a_folder_inside_of_another_one_that_is_watched_counts_once() -> None:
+    arrivals = Arrivals()
+    files = [seen(f"/out/{number}.trace.json", mtime_ns=number) for number in range(MOST_TRACES)]
+    arrivals.look([*files, *files], 0.0)
+    assert len(arrivals.look([*files, *files], 1.0)) == MOST_TRACES
+
+
+def test_a_look_sees_files_and_no_links_and_no_more_than_there_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, outside = tmp_path / "in 'side'\n", tmp_path / "outside"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "trace.json").write_bytes(b"{}")
+    (inside / "link.trace.json").symlink_to(outside / "trace.json")
+    (inside / "folder").symlink_to(outside, target_is_directory=True)
+    os.mkfifo(inside / "pipe.trace.json")
+    assert [file.path for file in foreign.files_below(str(inside))] == [f"{inside}/trace.json"]
+    assert list(foreign.files_below(str(tmp_path / "not there"))) == []
+    monkeypatch.setattr(foreign, "MOST_FILES", 3)
+    for number in range(9):
+        (inside / f"{number}.neff").touch()
+    assert len(list(foreign.files_below(str(inside)))) == 3

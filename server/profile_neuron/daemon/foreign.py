@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import stat
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -76,8 +77,9 @@ class Arrivals:
         self._since: dict[str, tuple[frozenset[SeenFile], float]] = {}
 
     def look(self, files: Iterable[SeenFile], now_s: float) -> tuple[Arrived, ...]:
-        """The traces of sessions that no longer change and hold no unfinished file; the newest of each folder."""
-        files = tuple(files)
+        """The newest traces, of those in sessions that no longer change and hold no unfinished file."""
+        # A folder may lie in another one that is watched.
+        files = tuple(dict.fromkeys(files))
         before, self._since = self._since, {}
         arrived = []
         for path, session in _sessions(files):
@@ -104,7 +106,9 @@ class ForeignProfiles:
         self._arrivals = Arrivals()
         # By trace: the files of its session when it was read, and what it holds.
         self._read: dict[str, tuple[frozenset[SeenFile], tuple[ForeignCapture, ...]]] = {}
+        # Newest first; and by path of a source what is told of its functions.
         self._shown: tuple[ForeignCapture, ...] = ()
+        self._by_source: dict[str, list[tuple[ForeignCapture, ForeignFunction]]] = {}
         # When files that are open were written last, in seconds since the epoch.
         self._written_s: dict[str, float] = {}
         # By path: the functions of the text that was asked about last.
@@ -127,17 +131,17 @@ class ForeignProfiles:
 
     def functions(self, file: OpenFile) -> Iterator[tuple[Definition, ForeignCapture, ForeignFunction]]:
         """The functions of an analysed file that profiles are of, each as often as it was profiled, newest first."""
-        if file.outline is None or not self._shown:
+        found = self._by_source.get(file.path)
+        if file.outline is None or found is None:
             return
         known = self._definitions.get(file.path)
         if known is None or known[0] is not file.outline:
             known = self._definitions[file.path] = (file.outline, definitions(file.outline))
         by_name = {(item.qualname, item.occurrence): item for item in known[1]}
-        for capture in self._shown:
-            for function in capture.functions:
-                place = by_name.get((function.qualname or "", function.occurrence or 0))
-                if function.path == file.path and place is not None:
-                    yield place, capture, function
+        for capture, function in found:
+            place = by_name.get((function.qualname or "", function.occurrence or 0))
+            if place is not None:
+                yield place, capture, function
 
     def is_stale(self, file: OpenFile, capture: ForeignCapture) -> bool:
         """Whether a file was changed since a trace was written, on disk or in the editor."""
@@ -151,43 +155,44 @@ class ForeignProfiles:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _attend(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            began_s = loop.time()
+            # Folders that come from here on are looked at at once.
+            self._woken.clear()
+            pause_s = QUIET_S
+            try:
+                pause_s = max(pause_s, await self._look() / _LOOK_SHARE)
+            except Exception:
+                log.exception("profiles of others are not read")
             with contextlib.suppress(asyncio.TimeoutError):
-                # Folders that came meanwhile are looked at at once.
-                self._woken.clear()
-                await self._look()
-                pause_s = max(QUIET_S, (loop.time() - began_s) / _LOOK_SHARE)
-                await asyncio.wait_for(self._woken.wait(), pause_s)
+                await asyncio.wait_for(self._woken.wait(), pause_s if self._folders else None)
 
-    async def _look(self) -> None:
-        try:
-            folders, open_files = self._folders, self._open
-            seen, written_s = await asyncio.to_thread(_looked_at, folders, open_files)
-            arrived = self._arrivals.look(
-                (file for files in seen.values() for file in files), asyncio.get_running_loop().time()
-            )
-            for folder, files in seen.items():
-                if len(files) == MOST_FILES and folder not in self._complained:
-                    self._complained.add(folder)
-                    self._complain(
-                        f"{folder} holds {MOST_FILES} files or more, and only these are looked at; watch one below it"
-                    )
-            await self._take_up(arrived, frozenset(file.path for files in seen.values() for file in files))
-            if written_s != self._written_s:
-                self._written_s = written_s
-                self._changed()
-        except Exception:
-            log.exception("profiles of others are not read")
+    async def _look(self) -> float:
+        """Take up what is there by now; gives how many seconds it took to see it."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        seen, written_s = await asyncio.to_thread(_looked_at, self._folders, self._open)
+        seen_s = loop.time()
+        for folder, files in seen.items():
+            if len(files) == MOST_FILES and folder not in self._complained:
+                self._complained.add(folder)
+                self._complain(f"{folder} holds {MOST_FILES} files or more; no more are looked at, so watch one below")
+        found = [file for files in seen.values() for file in files]
+        await self._take_up(self._arrivals.look(found, seen_s), frozenset(file.path for file in found))
+        if written_s != self._written_s:
+            self._written_s = written_s
+            self._changed()
+        return seen_s - began_s
 
     async def _take_up(self, arrived: Sequence[Arrived], there: frozenset[str]) -> None:
         """Read what is new, and show what is complete."""
         for item in arrived:
             known = self._read.get(item.path)
             if known is None or known[0] != item.files:
-                self._read[item.path] = (item.files, await self._captures(item.path))
-                self._show(arrived, there)
+                roots = self._roots
+                captures = await self._captures(item.path)
+                if roots == self._roots:
+                    self._read[item.path] = (item.files, captures)
+                    self._show(arrived, there)
         self._show(arrived, there)
 
     def _show(self, arrived: Sequence[Arrived], there: frozenset[str]) -> None:
@@ -202,7 +207,11 @@ class ForeignProfiles:
         ]
         shown.sort(key=lambda capture: -(capture.written_s or 0.0))
         if tuple(shown) != self._shown:
-            self._shown = tuple(shown)
+            self._shown, self._by_source = tuple(shown), {}
+            for capture in shown:
+                for function in capture.functions:
+                    if function.path is not None:
+                        self._by_source.setdefault(function.path, []).append((capture, function))
             self._changed()
 
     async def _captures(self, path: str) -> tuple[ForeignCapture, ...]:
@@ -239,10 +248,10 @@ def _looked_at(
     for path in open_files:
         with contextlib.suppress(OSError, ValueError):
             written_s[path] = Path(path).stat().st_mtime
-    return {folder: tuple(_files(folder)) for folder in folders}, written_s
+    return {folder: tuple(files_below(folder)) for folder in folders}, written_s
 
 
-def _files(folder: str) -> Iterator[SeenFile]:
+def files_below(folder: str) -> Iterator[SeenFile]:
     """The files below a folder, no more than there may be; links lead nowhere."""
     count = 0
     for parent, folders, names in os.walk(folder):
@@ -253,7 +262,7 @@ def _files(folder: str) -> Iterator[SeenFile]:
                 status = os.lstat(path)
             except OSError:
                 continue
-            if (status.st_mode & 0o170000) != 0o100000:
+            if not stat.S_ISREG(status.st_mode):
                 continue
             if count == MOST_FILES:
                 return

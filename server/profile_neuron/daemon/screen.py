@@ -95,9 +95,10 @@ class Screen:
         foreign = self._daemon.foreign
         if foreign is None or not self._daemon.settings_of(file.root).enable or file.outline is None:
             return
-        lines = match(file.outline.lines, file.lines)
+        found = list(foreign.functions(file))
+        lines = match(file.outline.lines, file.lines) if found else {}
         seen = set()
-        for place, capture, function in foreign.functions(file):
+        for place, capture, function in found:
             line0 = lines.get(place.first_line - 1)
             if place in seen or line0 is None:
                 continue
