@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -227,11 +228,16 @@ def _listing(path: Path, base: Path) -> tuple[list[tuple[str, int]], bool]:
             continue
         for name in sorted(names):
             place = os.path.join(parent, name)  # noqa: PTH118 - of many thousand files
-            if os.path.islink(place) or not os.path.isfile(place):  # noqa: PTH113, PTH114
+            try:
+                status = os.lstat(place)
+            except OSError:
+                # It went in this moment.
+                continue
+            if not stat.S_ISREG(status.st_mode):
                 continue
             if len(files) == _MOST_FILES:
                 return files, True
-            files.append((os.path.relpath(place, base).replace(os.sep, "/"), os.path.getsize(place)))  # noqa: PTH202
+            files.append((os.path.relpath(place, base).replace(os.sep, "/"), status.st_size))
     return files, False
 
 
