@@ -173,6 +173,8 @@ def test_folders_are_watched_for_trusted_workspaces_only(serve: Serve, tmp_path:
         content = trace_of("T01").replace(b"model.py", f"{root.name}.py".encode())
         (tmp_path / f"{root.name}-out" / "trace.json").write_bytes(content)
         settings[root] = {"watchFolders": [str(tmp_path / f"{root.name}-out")]}
+    # So that the other one would be read before.
+    os.utime(tmp_path / "trusted-out" / "trace.json", (1.5e9, 1.5e9))
     # Of a client that knows nothing of trust, folders are trusted one by one.
     client = ready(serve(roots, settings=settings, initialization_options={}))
     first, second = (root / f"{root.name}.py" for root in roots)
