@@ -150,6 +150,8 @@ def test_a_name_that_two_files_have_shows_nothing(serve: Serve, tmp_path: Path, 
     client.open(witness)
     (watched / "a.trace.json").write_bytes(trace_of("T02"))
     (watched / "b.trace.json").write_bytes(trace_of("T10"))
+    # So that it is read after the other one.
+    os.utime(watched / "b.trace.json", (1.5e9, 1.5e9))
     until(client, lambda: foreign(client, witness), lambda seen: len(seen) == 1, READ_S)
     assert [foreign(client, path) for path in paths] == [{}, {}]
 
