@@ -168,9 +168,16 @@ def test_a_function_is_named_in_the_one_file_that_has_it(tmp_path: Path) -> None
     assert {item.path for item in only(project / "a" / "trace.json", project).functions} == {found["rms"].path, None}
 
 
-def test_two_files_with_one_shortened_name_have_no_number() -> None:
-    (function,) = only(case("T02") / "trace.json", case("T02")).functions
+def test_two_files_with_one_shortened_name_have_no_number(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    shutil.copytree(case("T02"), root)
+    for path in root.rglob("*.py"):
+        # The trace tells of the second line.
+        path.write_text(f"#\n{path.read_text()}")
+    (function,) = only(root / "trace.json", root).functions
     assert (function.path, function.device_ns) == (None, 33_000)
+    (function,) = only(root / "trace.json", root / "rootA").functions
+    assert function.path == str(root / "rootA" / "pkg" / "model.py")
 
 
 def test_a_damaged_trace_tells_what_is_left_and_an_empty_one_is_an_error(tmp_path: Path) -> None:
