@@ -246,16 +246,31 @@ def _add_record(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
-        help="print the result of a run folder or a bundle again",
-        description="Reads a run folder that run --keep left, or a bundle that doctor wrote, and prints its result.\n"
-        "Nothing is run.",
+        help="print the result of a run folder or a bundle, or what your own profiler captured",
+        description="Prints the result of a run folder that run --keep left, or of a bundle that doctor wrote; or what\n"
+        "your own script captured with torch's profiler: a trace.json, a session directory, or a folder with several\n"
+        "of them. Nothing is run, and nothing is written there.",
         epilog="examples:\n"
         "  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n"
-        "  profile-neuron report bundle.zip\n",
+        "  profile-neuron report output/              sessions of all ranks, one section each\n"
+        "  profile-neuron report trace.json.gz --ops\n"
+        "\n"
+        "exit code: 0; 1 where there is no result, or the function failed\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("folder", type=Path, metavar="FOLDER", help="a run folder, or a bundle")
+    report.add_argument(
+        "path", type=Path, metavar="PATH", help="a run folder, a bundle, a trace, or a folder with captures"
+    )
     report.add_argument("--ops", action="store_true", help="also print the operator table")
+    report.add_argument(
+        "--root",
+        action="append",
+        type=_folder,
+        default=[],
+        metavar="DIR",
+        help="folder of your project, to name functions of your own captures in its files (default: the project that "
+        "you call this in)",
+    )
     report.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     report.set_defaults(command=report_command)
 
@@ -434,13 +449,16 @@ def report_command(arguments: argparse.Namespace) -> int:
     from zipfile import is_zipfile
 
     from profile_neuron.report.files import report
+    from profile_neuron.report.foreign_files import is_run_folder
     from profile_neuron.terminal import Terminal
 
     terminal = Terminal()
-    if is_zipfile(arguments.folder):
+    if is_zipfile(arguments.path):
         return _report_bundle(arguments, terminal)
     try:
-        costs = report(arguments.folder)
+        if not is_run_folder(arguments.path):
+            return _report_foreign(arguments, terminal)
+        costs = report(arguments.path)
     except CaptureError as error:
         terminal.error(str(error))
         return EXIT_FAILED
@@ -456,7 +474,7 @@ def _report_bundle(arguments: argparse.Namespace, terminal: Terminal) -> int:
     from profile_neuron.report.bundle import read_bundle
 
     try:
-        found = read_bundle(arguments.folder)
+        found = read_bundle(arguments.path)
     except CaptureError as error:
         terminal.error(str(error))
         return EXIT_FAILED
@@ -522,6 +540,21 @@ def open_command(arguments: argparse.Namespace) -> int:
     except ProfileNeuronError as error:
         terminal.error(str(error))
         return EXIT_FAILED
+
+
+def _report_foreign(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """What the user's own profiler captured; exit code 1 where nothing of it was measured."""
+    from profile_neuron.core.foreign_capture import foreign_document
+    from profile_neuron.report.foreign_files import can_be_used, foreign_report
+
+    here = project_root(Path.cwd() / "file", os.path.exists)
+    path = Path(os.path.abspath(arguments.path))  # noqa: PTH100 - a link stays what it is called
+    found = foreign_report(path, [Path(root) for root in arguments.root] or [Path(here)])
+    if arguments.json:
+        _print_json(foreign_document(found.captures, found.warnings))
+    else:
+        terminal.foreign(found.captures, found.warnings, arguments.ops)
+    return EXIT_OK if can_be_used(found.captures) else EXIT_FAILED
 
 
 def release_command(arguments: argparse.Namespace) -> int:
@@ -829,7 +862,11 @@ def _print_document(outcomes: Sequence[_Outcome], asked_kind: DeviceKind) -> Non
         elif outcome.failed is not None and outcome.asked is not None:
             asked, failed = outcome.asked, outcome.failed
             functions.append(document.failed_function(str(asked.path), asked.spec, failed.state, failed.failure))
-    json.dump(document.document(device_kind, device_name, functions), sys.stdout, indent=1, ensure_ascii=False)
+    _print_json(document.document(device_kind, device_name, functions))
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    json.dump(content, sys.stdout, indent=1, ensure_ascii=False)
     sys.stdout.write("\n")
 
 

@@ -16,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from profile_neuron.core import units
+from profile_neuron.core.foreign_capture import total_device_ns
+from profile_neuron.core.foreign_text import device_text, headline, remark_text, unattributed_text, written_text
 from profile_neuron.core.hover import Now, comparison_text
 from profile_neuron.core.model import NO_OPERATORS, LineCost
 from profile_neuron.core.render import DEVICE_TIME_UNKNOWN, measure_name, row_delta
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
     from rich.status import Status
 
+    from profile_neuron.core.foreign import OperatorTotals
+    from profile_neuron.core.foreign_capture import ForeignCapture
     from profile_neuron.core.model import (
         DeviceKind,
         Failure,
@@ -99,11 +103,72 @@ class Terminal:
                 self._function(other, costs, sources.get(other.path, []), target)
         self._print("")
 
+    def foreign(self, captures: Sequence[ForeignCapture], warnings: Sequence[str], show_operators: bool) -> None:
+        """What the user's own profiler captured, one section for each process and session."""
+        for capture in captures:
+            self._capture(capture, show_operators)
+            self._print("")
+        total = total_device_ns(captures)
+        if total is not None:
+            self._print(f"all {len(captures)} together: device {units.duration(total)}")
+        for warning in warnings:
+            self._print(Text(_printable(f"note: {warning}"), style="dim"))
+
     def failure(self, title: str, place: str, state: State, failure: Failure) -> None:
         """A run without a result."""
         self._print(Text.assemble((title, "bold"), ("  " + place, "dim")))
         self._reason(state, failure.reason, failure.frames)
         self._print("")
+
+    def _capture(self, capture: ForeignCapture, show_operators: bool) -> None:
+        of = [f"pid {capture.pid}"] if capture.pid is not None else []
+        of += [f"rank {capture.rank}"] if capture.rank is not None else []
+        of += [f"written {written_text(capture, _now())}"] if capture.written_s is not None else []
+        self._print(
+            Text.assemble((short_path(capture.path), "bold"), (f"  {_printable(' · '.join(of))}".rstrip(), "dim"))
+        )
+        self._print(headline(capture))
+        if capture.functions:
+            self._functions(capture)
+        for function in capture.functions:
+            if function.compiled:
+                self._note(f"{function.trace_name}: calls compiled code, whose time is that of the function as a whole")
+            for remark in function.remarks:
+                self._note(f"{function.trace_name}: {remark_text(remark)}")
+        for item in capture.unattributed:
+            self._print(_printable(unattributed_text(item)))
+        if show_operators and capture.operators:
+            self._print("")
+            self._totals(capture.operators)
+        for warning in capture.warnings:
+            self._note(f"note: {warning}")
+        self._note(capture.provenance)
+
+    def _functions(self, capture: ForeignCapture) -> None:
+        table = _table(("function", "calls", "device", "own", "host", "executions"))
+        for function in sorted(capture.functions, key=lambda item: (-(item.device_ns or 0), -item.host_ns)):
+            table.add_row(
+                Text(_printable(function.trace_name)),
+                str(function.calls),
+                device_text(capture, function.device_ns),
+                device_text(capture, function.own_device_ns),
+                units.duration(function.host_ns),
+                "–" if function.executions is None else str(function.executions),
+            )
+        self.out.print(table)
+        for function in capture.functions:
+            if function.path is not None:
+                self._note(f"{function.trace_name} is {function.qualname} of {short_path(function.path)}")
+
+    def _totals(self, operators: Sequence[OperatorTotals]) -> None:
+        table = _table(("operator", "calls", "self cpu", "device", "own"))
+        for row in operators:
+            device = ("–" if ns is None else units.duration(ns) for ns in (row.device_ns, row.own_device_ns))
+            table.add_row(Text(_printable(row.name)), str(row.calls), units.duration(row.self_host_ns), *device)
+        self.out.print(table)
+
+    def _note(self, text: str) -> None:
+        self._print(Text(_printable(text), style="dim"))
 
     def _function(
         self,
@@ -171,10 +236,7 @@ class Terminal:
     def _operators(self, costs: FunctionCosts) -> None:
         if not costs.operators:
             return
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column("operator", overflow="ellipsis", no_wrap=True)
-        for heading in ("calls", "self cpu", "device", "share"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        table = _table(("operator", "calls", "self cpu", "device", "share"))
         # Of what the lines are of.
         is_device = costs.measure == "device"
         times = [(row.device_ns or 0) if is_device else row.self_host_ns for row in costs.operators]
@@ -342,6 +404,16 @@ def _row(cells: Sequence[str], code: Text, style: str, widths: Sequence[int]) ->
     row = Text.assemble((numbers, style), ("  │ ", "dim"), code)
     row.rstrip()
     return row
+
+
+def _table(headings: Sequence[str]) -> Table:
+    """A table of names with numbers behind them."""
+    name, *numbers = headings
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(name, overflow="ellipsis", no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
 
 
 def _now() -> Now:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from profile_neuron.capture.framework_trace import read_exported_trace
-from profile_neuron.core.foreign import ForeignProfile, FunctionTotals, foreign_profile
+from profile_neuron.core.foreign import ForeignProfile, FunctionTotals, Unattributed, foreign_profile
 from profile_neuron.core.frames import FunctionName
 from profile_neuron.core.host_work import USUAL_CAUSES
+from profile_neuron.core.model import Submission
 from profile_neuron.errors import CaptureError
 from tests.conftest import case
 from tests.unit.test_readers import TRACES, event, trace
@@ -335,3 +336,25 @@ def test_our_own_trace_of_a_cpu_names_its_functions() -> None:
 def test_our_own_trace_of_a_compiled_function_marks_what_called_it() -> None:
     found = profile((TRACES / "torch-2.13.0-cpu-compiled-eager-backend.json").read_bytes())
     assert [item.function.name for item in found.functions if item.compiled] == ["<module>"], "its own frame is gone"
+
+
+def test_an_execution_of_several_operators_is_counted_once_and_given_to_none_of_them() -> None:
+    first, second = execution(2, 7), execution(2, 7)
+    first["args"]["nrt_sequence_id"], second["args"]["nrt_sequence_id"] = 17, 18
+    content = trace(frame("m.py(1): f", 0, 100), operator(1, 10), operator(2, 20), first, second)
+    mapping = {17: (Submission(1, 3), Submission(1, 4)), 18: (Submission(1, 5),)}
+    found = foreign_profile(read_exported_trace(content), mapping=mapping)
+    (function,) = found.functions
+    assert (found.device_ns, found.executions) == (14_000, 2)
+    assert (function.own_device_ns, function.device_ns, function.executions) == (7_000, 7_000, 1)
+    assert found.unattributed == (Unattributed("several-operators", 1, 7_000),)
+    assert found.is_lower_bound
+    assert sum(item.own_device_ns or 0 for item in found.operators) == 7_000
+
+
+def test_copies_are_no_executions() -> None:
+    copy = execution(1, 5, "nrt_tensor_write")
+    found = profile(trace(frame("m.py(1): f", 0, 100), operator(1, 10), operator(2, 20), copy, execution(2, 7)))
+    assert [(item.device_ns, item.executions) for item in found.functions] == [(12_000, 1)]
+    assert found.executions == 1
+    assert not found.is_lower_bound

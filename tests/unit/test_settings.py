@@ -71,6 +71,8 @@ GOOD: list[tuple[str, object, object]] = [
     ("projectRoots", [], ()),
     ("projectRoots", ["src", "/b"], ("src", "/b")),
     ("projectRoots", ("src",), ("src",)),
+    ("watchFolders", [], ()),
+    ("watchFolders", ["output", "~/profiles", "/shared/out put"], ("output", "~/profiles", "/shared/out put")),
     ("decorator.modules", ["mine.marks", "größe"], ("mine.marks", "größe")),
     ("hints.enable", False, False),
     ("hints.minShare", 0, 0.0),
@@ -148,6 +150,7 @@ BAD: dict[str, list[object]] = {
     "run.cwd": [*NO_TEXT, "", "..", "../other", "a/../../b", "a\0b", "\udcff"],
     "run.env": [True, 1, "A=1", [], ["A=1"], [["A", "1"]]],
     "projectRoots": [True, 1, "src", {}, {"a": "b"}, [""], [1], [None, "a\0b"]],
+    "watchFolders": [True, 1, "output", {}, {"a": "b"}, [""], [1], [None, "a\0b"]],
     "decorator.modules": [True, 1, "mine", {}, [], [""], ["a..b"], [".a"], ["a-b"], ["a b", 1], ["1a"]],
     "hints.enable": [0, "false", [], {}],
     "hints.minShare": [*NO_NUMBER, 100.1, 101, "1", "1 %"],
@@ -413,7 +416,7 @@ def test_an_unknown_name_is_reported_with_the_closest_one(raw: object, reason: s
 @pytest.mark.parametrize(
     "name",
     [
-        "trace.server", "heat.gutter", "watchFolders", "host", "pathMap", "trace.server.verbosity",
+        "trace.server", "heat.gutter", "host", "pathMap", "trace.server.verbosity",
     ],
 )  # fmt: skip
 def test_names_of_the_extension_and_of_later_versions_are_passed_over(name: str, value: object) -> None:
@@ -427,8 +430,8 @@ def test_a_group_of_planned_names_only_may_hold_anything() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        {"interpreter": "/bin/python", "run": {"env": {"A": "1"}, "timeout": 60}},
-        {"interpreter": 3, "run.env": "A=1", "run.timeout": 60},
+        {"interpreter": "/bin/python", "run": {"env": {"A": "1"}, "timeout": 60}, "watchFolders": ["/out"]},
+        {"interpreter": 3, "run.env": "A=1", "run.timeout": 60, "watchFolders": 3},
         {"run": {"env": {"A": 1}}, "run.timeout": 60},
     ],
     ids=["good", "bad", "bad-entry"],

@@ -6,7 +6,7 @@ Source: what TorchNeuron of April 2026 writes, version 1. Several operators of o
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 from profile_neuron.core.model import Submission
@@ -23,6 +23,8 @@ class FrameworkMapping:
     # By the runtime's sequence number; in the order of the file, each once.
     submissions: dict[int, tuple[Submission, ...]]
     warnings: tuple[str, ...] = ()
+    # Of how many operators each execution was made, those with the same number included.
+    operator_counts: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 def read_framework_mapping(content: bytes) -> FrameworkMapping:
@@ -49,23 +51,38 @@ def merge_mappings(mappings: Iterable[FrameworkMapping]) -> FrameworkMapping:
     """The mapping of a process that wrote several files."""
     mappings = tuple(mappings)
     warnings = tuple(warning for mapping in mappings for warning in mapping.warnings)
-    return _merged([entry for mapping in mappings for entry in mapping.submissions.items()], warnings)
+    return _merged(
+        [
+            (number, submissions, mapping.operator_counts.get(number, len(submissions)))
+            for mapping in mappings
+            for number, submissions in mapping.submissions.items()
+        ],
+        warnings,
+    )
 
 
-def _merged(entries: Iterable[tuple[int, tuple[Submission, ...]]], warnings: tuple[str, ...]) -> FrameworkMapping:
+_Entry = tuple[int, tuple[Submission, ...], int]
+
+
+def _merged(entries: Iterable[_Entry], warnings: tuple[str, ...]) -> FrameworkMapping:
     """Entries as one mapping, without those of a number that is told in two ways: which is meant cannot be known."""
     merged: dict[int, tuple[Submission, ...]] = {}
+    counts: dict[int, int] = {}
     contradicted = set()
-    for number, submissions in entries:
+    for number, submissions, count in entries:
+        counts[number] = max(count, counts.get(number, 0))
         if merged.setdefault(number, submissions) != submissions:
             contradicted.add(number)
     if contradicted:
         told = f"{len(contradicted)} executions have other operators at another place of the framework mapping"
         warnings = (*warnings, f"{told} and are left out")
-    return FrameworkMapping({number: merged[number] for number in merged if number not in contradicted}, warnings)
+    kept = [number for number in merged if number not in contradicted]
+    return FrameworkMapping(
+        {number: merged[number] for number in kept}, warnings, {number: counts[number] for number in kept}
+    )
 
 
-def _entry(row: object) -> tuple[int, tuple[Submission, ...]] | None:
+def _entry(row: object) -> _Entry | None:
     if not isinstance(row, dict):
         return None
     number, operators = row.get("nrta_seq_id"), row.get("framework_op_exec_ids")
@@ -74,7 +91,7 @@ def _entry(row: object) -> tuple[int, tuple[Submission, ...]] | None:
     submissions = [_submission(operator) for operator in operators]
     told = [submission for submission in submissions if submission is not None]
     # A number of the framework stands still while several operators run, which then cannot be told apart.
-    return (number, tuple(dict.fromkeys(told))) if len(told) == len(submissions) else None
+    return (number, tuple(dict.fromkeys(told)), len(told)) if len(told) == len(submissions) else None
 
 
 def _submission(operator: object) -> Submission | None:

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from profile_neuron.core.frames import FunctionName, OpenFrame, Place
-    from profile_neuron.core.model import Direction, Execution, FrameworkTrace, RemarkKind
+    from profile_neuron.core.model import Direction, Execution, FrameworkTrace, RemarkKind, Submission
 
 # Why what ran on the device belongs to no function.
-Reason = Literal["no-operator", "other-thread", "outside", "name-lost", "no-stacks"]
+Reason = Literal["no-operator", "several-operators", "other-thread", "outside", "name-lost", "no-stacks", "explorer"]
+# What belongs to a function after all, if more was known.
+_UNKNOWN_PLACES = frozenset({"no-operator", "several-operators", "other-thread", "name-lost"})
+
+SOURCE = "exported trace"
 
 _ATEN = "aten::"
 
@@ -56,6 +60,8 @@ class FunctionTotals:
     # None where nothing is known of the device.
     device_ns: int | None
     own_device_ns: int | None
+    # How many of these device times were executions and no copies.
+    executions: int | None
     # It called compiled code itself, all of whose time is that of the function as a whole.
     compiled: bool
     # Those that ran while no deeper frame of a listed function was open; sorted by name.
@@ -83,6 +89,8 @@ class ForeignProfile:
     operators: tuple[OperatorTotals, ...]
     # None where the trace has no event of the device. Own times of the functions and what is unattributed add up to it.
     device_ns: int | None
+    # Without copies.
+    executions: int | None
     unattributed: tuple[Unattributed, ...]
     # Times of the device are of driver events, which may wait for the ones before.
     may_include_queueing: bool
@@ -96,13 +104,23 @@ class ForeignProfile:
     status: Literal["complete", "partial"]
     warnings: tuple[str, ...]
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether functions may have taken more of the device than is told of them."""
+        return self.status == "partial" or any(item.reason in _UNKNOWN_PLACES for item in self.unattributed)
 
-def foreign_profile(trace: FrameworkTrace, paths: Iterable[str] | None = None) -> ForeignProfile:
+
+def foreign_profile(
+    trace: FrameworkTrace,
+    paths: Iterable[str] | None = None,
+    mapping: Mapping[int, tuple[Submission, ...]] | None = None,
+) -> ForeignProfile:
     """Totals of the functions that a trace has frames of.
 
-    paths: the files whose functions are listed, with slashes; None lists all that are not torch's.
+    paths: the files whose functions are listed, with slashes; None lists all that are not torch's. mapping: what the
+    runtime's executions were submitted for, by sequence number; one of several operators is given to none of them.
     """
-    device = device_trace_of(trace, "exported trace")
+    device = device_trace_of(trace, SOURCE, mapping)
     executions = device.executions if device is not None else ()
     files = Files(paths)
     places, frames = place_in_frames(trace, files)
@@ -119,6 +137,7 @@ def foreign_profile(trace: FrameworkTrace, paths: Iterable[str] | None = None) -
         functions=totals.functions(is_known),
         operators=totals.operators(is_known),
         device_ns=sum(execution.device_ns for execution in executions) if is_known else None,
+        executions=sum(execution.direction is None for execution in executions) if is_known else None,
         unattributed=totals.unattributed(),
         may_include_queueing=device is not None and device.may_include_queueing,
         causes=() if is_known else USUAL_CAUSES,
@@ -143,6 +162,7 @@ class _FunctionSums:
     host_ns: int = 0
     device_ns: int = 0
     own_device_ns: int = 0
+    executions: int = 0
     compiled: bool = False
 
 
@@ -190,10 +210,10 @@ class _Totals:
 
     def add_execution(self, execution: Execution, place: Place | None) -> None:
         """Note what ran on the device, with the operator that asked for it."""
-        reason = self._reason(place)
+        reason: Reason | None = "several-operators" if len(execution.submissions) > 1 else self._reason(place)
         if reason is not None:
             self._unattributed[reason].append(execution.device_ns)
-        if place is None:
+        if place is None or reason == "several-operators":
             return
         self._add_to_operators(execution, place)
         self._note_work(execution, place)
@@ -201,6 +221,7 @@ class _Totals:
             return
         for function in place.frame.functions:
             self._functions[function].device_ns += execution.device_ns
+            self._functions[function].executions += execution.direction is None
         self._functions[place.frame.innermost].own_device_ns += execution.device_ns
 
     def functions(self, is_known: bool) -> tuple[FunctionTotals, ...]:
@@ -214,6 +235,7 @@ class _Totals:
                 host_ns=sums.host_ns,
                 device_ns=sums.device_ns if is_known else None,
                 own_device_ns=sums.own_device_ns if is_known else None,
+                executions=sums.executions if is_known else None,
                 compiled=sums.compiled,
                 operators=_rows(self._operators[function], is_known),
                 remarks=remarks.get(function, ()),

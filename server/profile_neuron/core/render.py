@@ -55,6 +55,8 @@ class Lens:
     verb: Verb
     qualname: str
     occurrence: int
+    # Whether it is of a profile that the user's own program captured, and the function may lack the decorator.
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)

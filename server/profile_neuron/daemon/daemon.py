@@ -25,6 +25,7 @@ from profile_neuron.core.render import total_text
 from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
+from profile_neuron.daemon.foreign import ForeignProfiles
 from profile_neuron.daemon.input_sets import InputSets
 from profile_neuron.daemon.interpreters import Place, interpreter
 from profile_neuron.daemon.modules import ProjectModules, wanted_modules
@@ -166,6 +167,7 @@ class Daemon:
         self._modules = ProjectModules()
         # From the first open file on.
         self._watcher: Watcher | None = None
+        self._foreign: ForeignProfiles | None = None
         self._input_sets = InputSets(_folder(state_folder, "inputs"))
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
@@ -188,6 +190,7 @@ class Daemon:
         for root in removed:
             if self._runs is not None:
                 self._start(self._runs.agents.end_root(root), f"end agents of {root}")
+        self._watch_foreign()
         self._repaint(urgent=True)
 
     def set_settings(self, root: str, settings: Settings) -> None:
@@ -203,6 +206,7 @@ class Daemon:
                 if before.decorator_modules != settings.decorator_modules:
                     file.forget_analysis()
                 self._start(self._load(file.path), f"load {file.path}")
+        self._watch_foreign()
         self._repaint(urgent=True)
 
     def set_trust(self, trusted: bool | None) -> None:
@@ -210,6 +214,7 @@ class Daemon:
         self._permission.of_client = trusted
         if trusted is False:
             self._handle(CancelAsked(None))
+        self._watch_foreign()
         self._repaint(urgent=True)
 
     def answer_trust(self, root: str, trusted: bool) -> None:
@@ -225,6 +230,7 @@ class Daemon:
             for path in [path for path in self._unsure if self._files[path].root == root]:
                 self._unsure.discard(path)
                 self._want(self._files[path], Cause(is_saved=True))
+        self._watch_foreign()
         self._repaint(urgent=True)
 
     def opened(self, path: str, uri: str, text: str, version: int) -> None:
@@ -346,6 +352,25 @@ class Daemon:
         if self._watcher is None:
             self._watcher = Watcher(self.changed_on_disk, self._editor.warn)
         self._watcher.watch(self._files, [module for file in self._files.values() for module in file.modules])
+        self._watch_foreign()
+
+    def _watch_foreign(self) -> None:
+        """Watch the folders that trusted workspace folders name, and take those of others as if there were none."""
+        roots = [
+            root
+            for root in dict.fromkeys((*self._roots, *(file.root for file in self._files.values())))
+            if self._permission.granted(root) and self.settings_of(root).enable
+        ]
+        folders = [
+            os.path.join(root, os.path.expanduser(folder))  # noqa: PTH111, PTH118 - an absolute one stays as it is
+            for root in roots
+            for folder in self.settings_of(root).watch_folders
+        ]
+        if self._closing or (self._foreign is None and not folders):
+            return
+        if self._foreign is None:
+            self._foreign = ForeignProfiles(lambda: self._repaint(urgent=True), self._editor.warn)
+        self._foreign.watch(folders, roots, self._files)
 
     def renamed(self, old: str, new: str) -> None:
         """A file got another name; what is known of it goes with it."""
@@ -561,6 +586,11 @@ class Daemon:
         state: ShownState | None = None if self._permission.granted(file.root) else "untrusted"
         return file.views(self.epoch, self._activity, state, self.settings_of(file.root).baseline)
 
+    @property
+    def foreign(self) -> ForeignProfiles | None:
+        """The profiles that the user's own programs left; None where no folder of them is watched."""
+        return self._foreign
+
     # How it ends.
 
     async def close(self) -> None:
@@ -574,6 +604,8 @@ class Daemon:
             await self._runs.agents.end_all()
         if self._watcher is not None:
             await self._watcher.close()
+        if self._foreign is not None:
+            await self._foreign.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -651,6 +683,7 @@ class Daemon:
         file = self._files.get(path)
         if file is not None:
             await self._look(file)
+            self._watch_foreign()
             self._repaint(urgent=True)
 
     async def _take_modules(self, path: str, modules: set[str], manual: bool) -> None:

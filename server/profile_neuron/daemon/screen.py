@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from profile_neuron.core.anchor import match
 from profile_neuron.core.findings import Finding, findings, unparsable
+from profile_neuron.core.foreign_text import foreign_lens, function_report
 from profile_neuron.core.hover import Now, function_hover, line_hover, report
 from profile_neuron.core.render import HintSettings, hints, lenses
 from profile_neuron.daemon.scheduler import FunctionId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from profile_neuron.core.model import FunctionView
     from profile_neuron.core.render import Hint, Lens
     from profile_neuron.daemon.daemon import Daemon
@@ -42,10 +46,10 @@ class Screen:
         settings = self._daemon.settings_of(file.root)
         if self._daemon.is_hidden or not settings.code_lens_enable:
             return ()
-        found = lenses(self._daemon.views(file), time.time())
+        own = lenses(self._daemon.views(file), time.time())
         if settings.explorer_mode == "none":
-            return tuple(lens for lens in found if lens.verb != "openInExplorer")
-        return found
+            own = tuple(lens for lens in own if lens.verb != "openInExplorer")
+        return tuple(sorted((*own, *self._foreign_lenses(file)), key=lambda lens: lens.line))
 
     def findings(self, file: OpenFile) -> tuple[Finding, ...]:
         """Remarks at lines of an analysed file."""
@@ -76,6 +80,35 @@ class Screen:
                 numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
                 return report(view, numbered, _now())
         return ""
+
+    def foreign_report(self, file: OpenFile, function: FunctionId) -> str:
+        """A document about a function in profiles of the user's own; empty where there are none."""
+        foreign = self._daemon.foreign
+        if foreign is None:
+            return ""
+        found = [
+            (capture, item)
+            for place, capture, item in foreign.functions(file)
+            if (place.qualname, place.occurrence) == function[1:]
+        ]
+        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), _now())
+
+    def _foreign_lenses(self, file: OpenFile) -> Iterator[Lens]:
+        """Of each function the newest profile, where the text has the function by now."""
+        foreign = self._daemon.foreign
+        if foreign is None or not self._daemon.settings_of(file.root).enable or file.outline is None:
+            return
+        found = list(foreign.functions(file))
+        lines = match(file.outline.lines, file.lines) if found else {}
+        seen = set()
+        for place, capture, function in found:
+            line0 = lines.get(place.first_line - 1)
+            if place in seen or line0 is None:
+                continue
+            seen.add(place)
+            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), _now())
+            if lens is not None:
+                yield lens
 
     def log_of(self, function: FunctionId) -> str:
         """What a function printed in its last run, and how that ended."""

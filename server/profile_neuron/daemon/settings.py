@@ -69,6 +69,8 @@ class Settings:
     run_env: tuple[tuple[str, str], ...] = ()
     # Folders that count as your project; empty to have them found.
     project_roots: tuple[str, ...] = ()
+    # Folders in which your own programs leave profiles; absolute, below the workspace, or with ~ for the home folder.
+    watch_folders: tuple[str, ...] = ()
     # Modules that the decorator may be imported from.
     decorator_modules: tuple[str, ...] = ("profile_neuron",)
     # Whether times are shown at the end of lines.
@@ -126,7 +128,7 @@ def parse(raw: object, trusted: bool = True) -> tuple[Settings, tuple[BadSetting
     """Settings from what a client sent for the section, and what of it could not be used.
 
     raw: a map, nested or with dots in its names or both; the last of two values for one name counts, and null is no
-    value. Not trusted: what names a program or an environment keeps its default, without a remark.
+    value. Not trusted: what is restricted keeps its default, without a remark.
     """
     if raw is None:
         return Settings(), ()
@@ -480,6 +482,7 @@ _ROWS = (
         _map(_is_variable, _kind, null_is_default=False),
     ),
     _Row("projectRoots", "project_roots", [], "a list of folders", _list(_some_text, least=0)),
+    _Row("watchFolders", "watch_folders", [], "a list of folders", _list(_some_text, least=0)),
     _Row(
         "decorator.modules",
         "decorator_modules",
@@ -529,14 +532,14 @@ _ROWS = (
 )
 
 CLIENT_NAMES: tuple[str, ...] = tuple(row.name for row in _ROWS)
-# Settings that name a program or an environment, which a folder that is not trusted must not choose.
-RESTRICTED: frozenset[str] = frozenset({"interpreter", "run.env"})
+# Settings that name a program, an environment or other folders, which one that is not trusted must not choose.
+RESTRICTED: frozenset[str] = frozenset({"interpreter", "run.env", "watchFolders"})
 # Settings of the machine, which a workspace cannot set.
 MACHINE: frozenset[str] = frozenset({"store.directory", "store.maxSize", "explorer.uiPort", "explorer.apiPort"})
 # Names that the extension reads itself, and names of versions to come, so that no one is told that they are wrong.
 _FOREIGN = frozenset(
     {
-        "trace.server", "heat.gutter", "watchFolders", "host", "pathMap",
+        "trace.server", "heat.gutter", "host", "pathMap",
     }
 )  # fmt: skip
 # What may stand before a dot in a name.

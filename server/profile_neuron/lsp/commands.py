@@ -117,10 +117,27 @@ class Commands:
         self._daemon.toggle()
 
     async def show_report(self, arguments: list[Any]) -> None:
-        """Open a document with every line of a function and its operators."""
+        """Open a document with every line of a function and its operators, or about profiles of the user's own."""
+        _, about = _about(arguments)
+        if about.get("foreign") is True:
+            await self._show_foreign_report(arguments)
+            return
         file, functions = await self._functions(arguments)
         if file is not None and functions:
             self._show_text(functions[0], "report", "md", self._screen.report(file, functions[0]))
+
+    async def _show_foreign_report(self, arguments: list[Any]) -> None:
+        file = await self._file(arguments)
+        _, about = _about(arguments)
+        qualname, occurrence = about.get("qualname"), about.get("occurrence", 0)
+        if file is None or not isinstance(qualname, str) or not isinstance(occurrence, int):
+            return
+        function = FunctionId(file.path, qualname, occurrence)
+        text = self._screen.foreign_report(file, function)
+        if text:
+            self._show_text(function, "profile", "md", text)
+        else:
+            self._server.editor.warn(f"your profiles of {qualname} are no longer there")
 
     async def show_log(self, arguments: list[Any]) -> None:
         """Open a document with what a function printed in its last run, and how that ended."""

@@ -63,7 +63,9 @@ def inlay_hint(hint: Hint, lines: Sequence[str], document: str, version: int, en
 def code_lens(lens: Lens, document: str) -> types.CodeLens:
     """A lens, complete, since an editor paints an incomplete one as an empty row first."""
     start = types.Position(lens.line - 1, 0)
-    about = {"uri": document, "qualname": lens.qualname, "occurrence": lens.occurrence}
+    about: dict[str, object] = {"uri": document, "qualname": lens.qualname, "occurrence": lens.occurrence}
+    if lens.is_foreign:
+        about["foreign"] = True
     command = types.Command(title=lens.title, command=f"{COMMAND_PREFIX}{lens.verb}", arguments=[about])
     return types.CodeLens(types.Range(start, start), command)
 
