@@ -247,9 +247,9 @@ def _add_report(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
         help="print the result of a run folder or a bundle, or what your own profiler captured",
-        description="Prints the result of a run folder that run --keep left, or of a bundle that doctor wrote; or what\n"
-        "your own script captured with torch's profiler: a trace.json, a session directory, or a folder with several\n"
-        "of them. Nothing is run, and nothing is written there.",
+        description="Prints the result of a run folder that run --keep left, or of a bundle that doctor wrote; or\n"
+        "what your own script captured with torch's profiler: a trace.json, a session directory, or a folder with\n"
+        "several of them. Nothing is run, and nothing is written there.",
         epilog="examples:\n"
         "  profile-neuron report ~/.cache/profile-neuron/runs/20261129-101500-1f3c\n"
         "  profile-neuron report output/              sessions of all ranks, one section each\n"

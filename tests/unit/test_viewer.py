@@ -336,6 +336,8 @@ def test_another_program_at_a_port_is_neither_used_nor_ended_and_nothing_is_proc
     with serving(ports[0]):
         assert refused(request_for()).startswith(f"port {ports[0]} answers, but port {ports[1]}, where ")
     with socket.socket() as mute:
+        # The one before has left connections that are not quite over yet.
+        mute.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Takes connections and says nothing sensible.
         mute.bind(("127.0.0.1", ports[1]))
         mute.listen()
