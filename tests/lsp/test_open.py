@@ -137,14 +137,14 @@ def page_run(client: Client, document: Document, place: Setting) -> Path:
     return run
 
 
-def warned(client: Client, document: Document, qualname: str) -> str:
+def warned(client: Client, document: Document, qualname: str, timeout_s: float = SHOWN_S) -> str:
     """The sentence that follows a click."""
     mark = click(client, document, qualname)
     message = client.wait_for(
         "window/showMessage",
         lambda params: "takes minutes" not in params["message"] and params["type"] == 2,
         mark,
-        SHOWN_S,
+        timeout_s,
     )
     assert client.count("window/showDocument", mark) == 0
     return str(message["message"])
@@ -203,6 +203,33 @@ def test_what_goes_wrong_is_told_once_and_asks_for_no_page(
         assert sentence in warned(client, document, "fused")
     finally:
         place.mode.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        (
+            "busy",
+            "view --port {ui} found one of its ports taken (ERROR listen tcp :{api}: bind: address already in use)",
+        ),
+        ("one-port", "port {ui} answers, but port {api}, where the pages of Neuron Explorer get their data, does not"),
+        (
+            "down",
+            "the viewer of Neuron Explorer did not come up at ports {ui} and {api}; run neuron-explorer view by hand",
+        ),
+    ],
+)
+def test_a_viewer_that_does_not_come_up_as_it_should_is_told(
+    start: Callable[..., Client], tmp_path: Path, mode: str, sentence: str
+) -> None:
+    place = Setting(tmp_path)
+    client = start([tmp_path / "ws"], settings=place.settings)
+    document = saved(client)
+    place.mode.write_text(mode)
+    # It is given a minute to come up.
+    said = warned(client, document, "fused", 2 * SHOWN_S)
+    assert sentence.format(ui=place.ports[0], api=place.ports[1]) in said
+    assert len(place.ingested()) == 1
 
 
 def test_a_capture_is_opened_while_a_run_is_on_and_what_ran_on_the_cpu_keeps_no_folder(

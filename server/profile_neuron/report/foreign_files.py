@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profile_neuron.capture.artifacts import judge_artifacts
 from profile_neuron.capture.framework_mapping import FrameworkMapping, merge_mappings, read_framework_mapping
 from profile_neuron.capture.framework_trace import read_exported_trace
 from profile_neuron.capture.session_dir import ListedFile, find_session_directories
@@ -38,10 +39,6 @@ _MOST_SOURCE_BYTES = 10_000_000
 
 # Of NeuronProfiler, of torch's own handler for TensorBoard, and what people call it.
 _TRACE = re.compile(r"(.*[._-])?trace(_rank_[0-9]+)?\.json(\.gz)?")
-_UNFINISHED = ".tmp"
-_NO_TRACE = (
-    "there is no trace.json, so no functions are known; profile with on_trace_ready=NeuronProfiler(config).export_trace"
-)
 # Where no sources of a project are.
 _PRUNED = frozenset({
     ".cache", ".git", ".hg", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", "__pycache__",
@@ -92,7 +89,8 @@ class _Found:
     # Folder that paths of the session begin at, with the session.
     base: Path
     session: SessionDirectory | None
-    unfinished: tuple[str, ...] = ()
+    # What the names and sizes of the session's files tell, with what to do.
+    judged: tuple[str, ...] = ()
 
     def capture(self, project: _Project) -> ForeignCapture:
         """All that can be read of it; what cannot is told in its warnings."""
@@ -101,7 +99,6 @@ class _Found:
         explorer = self._explorer(remarks)
         if self.trace is None:
             assert session is not None
-            remarks.insert(0, _NO_TRACE)
             return capture_without_trace(session.path, session, explorer, remarks)
         try:
             profile = self._profile(remarks)
@@ -157,13 +154,11 @@ class _Found:
 
     def _remarks(self) -> Iterator[str]:
         """What the names and sizes of the files tell."""
-        yield from (f"the session is not finished: {name} is still being written" for name in self.unfinished)
+        yield from self.judged
         if self.session is None:
             return
         if any(file.size_bytes for file in self.session.ntffs):
             yield "the folder holds NTFF files, which Neuron Explorer opens"
-        elif self.session.ntffs:
-            yield "all NTFF files are empty: nothing ran on the device while it was captured; warm up before"
         if self.session.has_system_profile:
             yield "the folder holds a system profile, of which Neuron Explorer makes tables"
 
@@ -171,6 +166,7 @@ class _Found:
 def _of_trace(path: Path) -> list[_Found]:
     """A single trace, with the session directory that it lies in."""
     base, session = path.parent, None
+    files: list[ListedFile] = []
     # A process's folder is one or two above.
     for folder in (path.parent, path.parent.parent):
         if re.search(r"_pid_[0-9]+$", folder.name):
@@ -179,7 +175,15 @@ def _of_trace(path: Path) -> list[_Found]:
             sessions = find_session_directories(files)
             session = next((item for item in sessions if base / item.path == path.parent), None)
             break
-    return [_Found(path, base, session)]
+    return [_Found(path, base, session, _judged(base, files, session))]
+
+
+def _judged(base: Path, files: Sequence[ListedFile], session: SessionDirectory | None) -> tuple[str, ...]:
+    """What there is to say of the files of a session."""
+    if session is None:
+        return ()
+    found = judge_artifacts(str(base), files)
+    return next((item.remarks for item in found.sessions if item.path == session.path), ())
 
 
 def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
@@ -193,13 +197,13 @@ def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
     if is_cut:
         warnings.append(f"{path} holds more than {_MOST_FILES} files, and no more are looked at; name a folder below")
     found = []
+    judged = {item.path: item.remarks for item in judge_artifacts(str(base), files).sessions}
     in_sessions: set[str] = set()
     for session in find_session_directories(files):
         of_session = [file.path for file in files if file.path.startswith(f"{session.path}/")]
         in_sessions.update(of_session)
-        unfinished = tuple(name.rpartition("/")[2] for name in of_session if name.endswith(_UNFINISHED))
         traces: list[Path | None] = [base / name for name in of_session if _is_trace(name)]
-        found += [_Found(trace, base, session, unfinished) for trace in traces or [None]]
+        found += [_Found(trace, base, session, judged.get(session.path, ())) for trace in traces or [None]]
     alone = [file.path for file in files if file.path not in in_sessions and _is_trace(file.path)]
     found += [_Found(base / name, base, None) for name in alone]
     if not found:
