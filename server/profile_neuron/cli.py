@@ -551,7 +551,7 @@ def _report_foreign(arguments: argparse.Namespace, terminal: Terminal) -> int:
     path = Path(os.path.abspath(arguments.path))  # noqa: PTH100 - a link stays what it is called
     found = foreign_report(path, [Path(root) for root in arguments.root] or [Path(here)])
     if arguments.json:
-        _print_json(foreign_document(found.captures, found.warnings))
+        _print_json({**foreign_document(found.captures, found.warnings), "artifacts": found.artifacts})
     else:
         terminal.foreign(found.captures, found.warnings, arguments.ops)
     return EXIT_OK if can_be_used(found.captures) else EXIT_FAILED

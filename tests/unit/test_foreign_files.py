@@ -104,7 +104,8 @@ def test_a_process_in_session_mode_and_one_without_a_trace_are_both_told() -> No
     missing = (
         f"the framework trace is missing in {case('N02') / 'out' / 'i-0123456789abcdef0_pid_4101' / '1790000009'}, "
     )
-    assert second.warnings[0].startswith(missing)
+    assert any(text.startswith(missing) for text in second.warnings)
+    assert "captured on NeuronCore 0: 1 NTFF with 2 NEFF" in first.warnings
     for found in (first, second):
         assert found.device_ns is None
         assert "the folder holds NTFF files, which Neuron Explorer opens" in found.warnings
@@ -121,6 +122,17 @@ def test_a_trace_without_the_device_says_why_and_never_zero() -> None:
     beside = only(case("T09") / "out")
     assert "the folder holds NTFF files, which Neuron Explorer opens" in beside.warnings
     assert not can_be_used([beside])
+
+
+def test_cores_and_files_of_a_capture_are_told() -> None:
+    found = report(case("N03") / "out")
+    used, unused = found.captures
+    told = "captured on NeuronCore 0, and nothing on NeuronCores 1, 2 and 3, which is usual: 1 NTFF with 1 NEFF"
+    assert used.warnings[0] == told
+    assert not any(text.startswith("captured on") for text in unused.warnings)
+    assert found.artifacts is not None
+    assert [item["used_cores"] for item in found.artifacts["sessions"]] == [[0], []]
+    assert report(case("T09") / "trace.json").artifacts is None
 
 
 def test_an_unfinished_session_says_so() -> None:

@@ -7,8 +7,9 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from profile_neuron.capture.artifact_document import artifact_document
 from profile_neuron.capture.artifacts import judge_artifacts
 from profile_neuron.capture.framework_mapping import FrameworkMapping, merge_mappings, read_framework_mapping
 from profile_neuron.capture.framework_trace import read_exported_trace
@@ -24,6 +25,7 @@ from profile_neuron.report.explorer_files import explorer_trace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from profile_neuron.capture.artifacts import Artifacts, SessionArtifacts
     from profile_neuron.capture.session_dir import SessionDirectory
     from profile_neuron.core.foreign import ForeignProfile
     from profile_neuron.core.foreign_capture import ForeignCapture
@@ -52,6 +54,8 @@ class ForeignReport:
 
     captures: tuple[ForeignCapture, ...]
     warnings: tuple[str, ...]
+    # Of a folder, what its files are, as capture/artifact_document.py has it; None of a single trace.
+    artifacts: dict[str, Any] | None = None
 
 
 def is_run_folder(path: Path) -> bool:
@@ -66,10 +70,11 @@ def foreign_report(path: Path, roots: Sequence[Path]) -> ForeignReport:
     one sentence that names the path, where there is no trace and no session directory.
     """
     warnings: list[str] = []
+    artifacts: Artifacts | None = None
     if path.is_file():
         found = _of_trace(path)
     elif path.is_dir():
-        found, warnings = _of_folder(path)
+        found, warnings, artifacts = _of_folder(path)
     else:
         raise CaptureError(
             f"{path} is not a folder and not a file; give a run folder, the trace.json of a profiler, or its folder"
@@ -78,7 +83,8 @@ def foreign_report(path: Path, roots: Sequence[Path]) -> ForeignReport:
     captures = tuple(item.capture(project) for item in found)
     if len(captures) == 1 and captures[0].session is None and captures[0].status == "missing":
         raise CaptureError(f"{path}: {captures[0].warnings[0]}")
-    return ForeignReport(captures, (*warnings, *project.warnings))
+    document = None if artifacts is None else artifact_document(artifacts)
+    return ForeignReport(captures, (*warnings, *project.warnings), document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +189,28 @@ def _judged(base: Path, files: Sequence[ListedFile], session: SessionDirectory |
     if session is None:
         return ()
     found = judge_artifacts(str(base), files)
-    return next((item.remarks for item in found.sessions if item.path == session.path), ())
+    return next((_told(item) for item in found.sessions if item.path == session.path), ())
 
 
-def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
+def _told(session: SessionArtifacts) -> tuple[str, ...]:
+    """What was captured on which cores, and what to do about the rest."""
+    pairing = session.pairing
+    if not pairing.used_cores:
+        return session.remarks
+    idle = f", and nothing on {_cores(pairing.idle_cores)}, which is usual" if pairing.idle_cores else ""
+    neffs = len({neff.path for pair in pairing.pairs for neff in pair.neffs})
+    return (
+        f"captured on {_cores(pairing.used_cores)}{idle}: {len(pairing.pairs)} NTFF with {neffs} NEFF",
+        *session.remarks,
+    )
+
+
+def _cores(numbers: Sequence[int]) -> str:
+    *others, last = map(str, numbers)
+    return f"NeuronCores {', '.join(others)} and {last}" if others else f"NeuronCore {last}"
+
+
+def _of_folder(path: Path) -> tuple[list[_Found], list[str], Artifacts]:
     # A session directory is told by the names of folders above it.
     base = path
     for folder in (path, path.parent):
@@ -197,7 +221,8 @@ def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
     if is_cut:
         warnings.append(f"{path} holds more than {_MOST_FILES} files, and no more are looked at; name a folder below")
     found = []
-    judged = {item.path: item.remarks for item in judge_artifacts(str(base), files).sessions}
+    artifacts = judge_artifacts(str(base), files)
+    judged = {item.path: _told(item) for item in artifacts.sessions}
     in_sessions: set[str] = set()
     for session in find_session_directories(files):
         of_session = [file.path for file in files if file.path.startswith(f"{session.path}/")]
@@ -213,7 +238,7 @@ def _of_folder(path: Path) -> tuple[list[_Found], list[str]]:
         )
     if len(found) > _MOST_TRACES:
         warnings.append(f"{path} holds {len(found)} captures, of which the first {_MOST_TRACES} by name are told")
-    return found[:_MOST_TRACES], warnings
+    return found[:_MOST_TRACES], warnings, artifacts
 
 
 def _is_trace(name: str) -> bool:
