@@ -26,6 +26,7 @@ OWNED = "owned"
 RUNNING = "it is running"
 YOUNG = "younger than a day"
 NEWEST = "the newest run of its function"
+SHOWN = "shown in an editor within a day"
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _RECORD_BYTES = 1 << 24
@@ -149,7 +150,8 @@ def _entry(folder: Path) -> RunEntry | None:
 def _protected(entries: Sequence[RunEntry], now_s: float) -> Iterator[RunEntry]:
     """Entries, the newest first, with why they stay.
 
-    What an editor shows of a function is its newest result, or after an undo one of the same working day.
+    What an editor shows of a function is mostly its newest result, or after an undo one of the same working day; of
+    any other its server says so in the folder.
     """
     seen: set[tuple[str, str]] = set()
     for entry in entries:
@@ -157,7 +159,15 @@ def _protected(entries: Sequence[RunEntry], now_s: float) -> Iterator[RunEntry]:
         is_newest = function not in seen and entry.path != "" and os.path.exists(entry.path)  # noqa: PTH110
         seen.add(function)
         why = YOUNG if now_s - entry.run.finished_s < DAY_S else NEWEST if is_newest else ""
+        why = why or (SHOWN if _is_shown(entry.folder, now_s) else "")
         yield replace(entry, run=replace(entry.run, protection=entry.run.protection or why))
+
+
+def _is_shown(folder: Path, now_s: float) -> bool:
+    try:
+        return now_s - (folder / run_folder.SHOWN).lstat().st_mtime < DAY_S
+    except OSError:
+        return False
 
 
 def _is_running(folder: Path) -> bool:

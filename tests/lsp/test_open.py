@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -170,6 +173,33 @@ def test_a_click_shows_exactly_that_run_and_a_second_one_processes_nothing(
         assert shown.read().decode() == f"Neuron Explorer: naive-{run.name}"
     assert page(client, document, "naive") == address
     assert place.ingested() == [done]
+
+
+def test_the_folder_of_a_result_that_is_shown_says_so_and_is_not_pruned(
+    client: Client, document: Document, place: Setting
+) -> None:
+    run = page_run(client, document, place)
+    deadline = time.monotonic() + SHOWN_S
+    while not (run / "shown").exists():
+        assert time.monotonic() < deadline
+        client.barrier()
+    assert (run / "shown").stat().st_mode & 0o777 == 0o600
+    # As old as can be, and no longer the newest of its function.
+    os.utime(run / "run.json", (0, 0))
+    newer = shutil.copytree(run, run.with_name("newer"))
+    os.utime(newer / "run.json", (1, 1))
+    (newer / "shown").unlink()
+    found = subprocess.run(
+        [sys.executable, "-m", "profile_neuron", "runs", "--json"],
+        env={**os.environ, "XDG_CACHE_HOME": str(run.parent.parent.parent)},
+        capture_output=True, check=True,
+    )  # fmt: skip
+    reasons = {item["run_id"]: item["reason"] for item in json.loads(found.stdout)["runs"]}
+    assert (reasons[run.name], reasons["newer"]) == (
+        "shown in an editor within a day",
+        "the newest run of its function",
+    )
+    shutil.rmtree(newer)
 
 
 def test_results_of_before_an_edit_can_be_opened(client: Client, document: Document, place: Setting) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from profile_neuron.agent.runs import RunFolder
 from profile_neuron.core.retention import DAY_S
-from profile_neuron.kept_runs import NEWEST, RUNNING, YOUNG, clean, kept_runs, listing
+from profile_neuron.kept_runs import NEWEST, RUNNING, SHOWN, YOUNG, clean, kept_runs, listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +71,17 @@ def test_why_each_stays_the_newest_first(runs: Path, make: Callable[..., Path]) 
         ("newest-of-g", NEWEST),
         ("gone", "one of the newest 50"),
     ]
+
+
+def test_what_an_editor_shows_stays_and_goes_when_it_no_longer_says_so(runs: Path, make: Callable[..., Path]) -> None:
+    make("newest", 20)
+    for run_id, days_ago in (("shown", 0.5), ("forgotten", 2)):
+        folder = make(run_id, 30)
+        (folder / "shown").touch()
+        os.utime(folder / "shown", (NOW_S - days_ago * DAY_S,) * 2)
+    assert {entry.run.run_id: entry.reason for entry in kept_runs(runs, NOW_S)}["shown"] == SHOWN
+    RunFolder("new").remove()
+    assert names(runs) == ["newest", "shown"]
 
 
 def test_a_new_folder_prunes_what_is_too_old_and_leaves_the_newest_of_each_function(

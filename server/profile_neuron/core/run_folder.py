@@ -20,6 +20,8 @@ EXPLORER = "explorer"
 OPENED = "opened.json"
 # What the agent knows of the run: model.AgentNotes as JSON.
 AGENT = "agent.json"
+# Changed every few minutes while an editor shows the result of the run.
+SHOWN = "shown"
 # What faulthandler writes when the worker crashes or is asked where it is; gone after a run that ended by itself.
 STACK = "stack.txt"
 

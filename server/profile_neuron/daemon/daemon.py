@@ -7,6 +7,7 @@ Disk and processes are used in tasks and threads, so that whoever asks for a vie
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -91,6 +92,8 @@ LARGE_TEXT = 300_000
 # How long saves wait for the first settings.
 _AWAITED_S = 5.0
 _COMPILE_TICK_S = 5.0
+# How often run folders are told that their results are shown; they are kept for far longer than that.
+_NOTE_SHOWN_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,9 @@ class Daemon:
         # From the first run on.
         self._runs: Runs | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        # Results of captures that are shown may be others than a moment ago.
+        self._shown_changed = asyncio.Event()
+        self._is_noting_shown = False
         self._closing = False
         self._permission = Permission(TrustRecord(_folder(state_folder, "trust")))
         # Saved files of which nothing was run, because nobody had said that it may.
@@ -697,6 +703,24 @@ class Daemon:
         if file.outline is not None and any(file.depends_on(item, modules) for item in file.outline.functions):
             self._want(file, Cause(modules=modules))
 
+    def _note_shown(self) -> None:
+        """Have the folders of shown runs marked soon, and then again and again."""
+        if not self._is_noting_shown:
+            self._is_noting_shown = True
+            self._start(self._noted_shown(), "noting what is shown")
+        self._shown_changed.set()
+
+    async def _noted_shown(self) -> None:
+        from profile_neuron.daemon.opening import note_shown
+
+        while True:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._shown_changed.wait(), _NOTE_SHOWN_S)
+            self._shown_changed.clear()
+            views = [view for file in self._files.values() if file.is_analysed for view in self.views(file)]
+            folders = {view.result.run_folder for view in views if view.result is not None}
+            await asyncio.to_thread(note_shown, folders - {""})
+
     def _saved_texts(self, path: str) -> tuple[str, ...]:
         """What an open file may hold on disk: what was saved, or what its editor took over from disk since."""
         file = self._files.get(path)
@@ -710,6 +734,7 @@ class Daemon:
         known = {result.run_id for result in stored}
         unstored = tuple(result for result in file.results if result.run_id not in known)
         file.results = limited(sorted((*unstored, *stored), key=lambda result: -result.finished_s))
+        self._note_shown()
         self._take_surroundings(file, *await asyncio.to_thread(self._surroundings, file))
 
     def _surroundings(self, file: OpenFile) -> tuple[dict[str, Module], Toolchain | None, dict[FunctionId, str]]:
@@ -1086,6 +1111,7 @@ class Daemon:
         file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:
             file.results = limited((result, *file.results))
+            self._note_shown()
             file.outcomes.pop(wish.function, None)
             # What was on disk when the run imported it may be another by now.
             self._know_modules(file, await asyncio.to_thread(self._modules.look, self._wanted_modules(file)))

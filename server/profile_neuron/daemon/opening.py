@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profile_neuron.core import run_folder
 from profile_neuron.errors import CaptureError
 from profile_neuron.folders import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PERFETTO = "https://ui.perfetto.dev"
 
@@ -23,6 +28,13 @@ class Opening:
     url: str = ""
     # The folder that can be opened in its place, where there is no Neuron Explorer.
     folder: str = ""
+
+
+def note_shown(folders: Iterable[str]) -> None:
+    """Say in run folders that their results are shown, so that they stay; those that are gone stay gone."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            (Path(folder) / run_folder.SHOWN).touch(mode=0o600)
 
 
 def capture_folder(name: str) -> Path:
