@@ -196,6 +196,12 @@ def test_dropped_events_make_times_a_lower_bound() -> None:
     assert any(warning.startswith("12 events of the device were dropped") for warning in f.warnings)
 
 
+def test_a_source_with_missing_events_makes_times_a_lower_bound() -> None:
+    t = two_lines()
+    assert costs(t, [execution(100, add(t))], is_incomplete=True).functions[0].is_lower_bound
+    assert not costs(t, [execution(100, add(t))]).functions[0].is_lower_bound
+
+
 @pytest.mark.parametrize("executions", [None, [], [execution(60)]], ids=["no source", "nothing", "nothing linked"])
 def test_without_a_linked_execution_device_time_is_unknown_and_not_zero(executions: list[Execution] | None) -> None:
     result = costs(two_lines(), executions)

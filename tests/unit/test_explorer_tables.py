@@ -269,7 +269,8 @@ UNUSABLE: dict[str, Row] = {
 def test_a_row_that_is_not_usable_is_left_out_and_counted(kind: str) -> None:
     found = read(*GOLDEN, UNUSABLE[kind])
     assert found.warnings == ("1 rows of Neuron Explorer's system profile cannot be used and are left out",)
-    assert replace(found, warnings=()) == read(*GOLDEN)
+    assert found.is_incomplete
+    assert replace(found, warnings=(), is_incomplete=False) == read(*GOLDEN)
 
 
 def test_operators_with_the_same_id_cannot_be_told_apart() -> None:
@@ -290,6 +291,8 @@ def test_dropped_events_are_counted() -> None:
     assert found.warnings == (
         "1010 events of the system profile were dropped, so that times are lower bounds; profile fewer calls",
     )
+    assert found.is_incomplete
+    assert not read(*GOLDEN).is_incomplete
 
 
 def test_columns_that_nothing_can_be_read_without_are_named() -> None:

@@ -78,8 +78,11 @@ def read_system_events(
     executions = tuple(_executions(table, has_ranges))
     if not executions:
         return None
-    warnings = (*([] if has_ranges else [NO_RANGES]), *table.warnings, *_dropped(messages))
-    return DeviceTrace(executions, tuple(map(_event, table.on_threads)), SOURCE, warnings=warnings)
+    dropped = tuple(_dropped(messages))
+    warnings = (*([] if has_ranges else [NO_RANGES]), *table.warnings, *dropped)
+    events = tuple(map(_event, table.on_threads))
+    is_incomplete = bool(dropped or table.warnings)
+    return DeviceTrace(executions, events, SOURCE, warnings=warnings, is_incomplete=is_incomplete)
 
 
 class _Row(NamedTuple):

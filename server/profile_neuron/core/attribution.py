@@ -200,7 +200,9 @@ class _Maker:
 
     @property
     def is_lower_bound(self) -> bool:
-        return self.device is not None and bool(self.unplaced.count or self.notes.dropped_events)
+        if self.device is None:
+            return False
+        return bool(self.unplaced.count or self.notes.dropped_events or self.device.is_incomplete)
 
     def device_remarks(self, found: DeviceTrace | None) -> Iterator[str]:
         """What a reader of device times should know, or why there are none."""

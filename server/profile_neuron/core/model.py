@@ -142,6 +142,8 @@ class DeviceTrace:
     # Times are of driver events, which may wait for the ones before.
     may_include_queueing: bool = False
     warnings: tuple[str, ...] = ()
+    # Events are known to be missing.
+    is_incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,9 @@ def _sources(
 def _exported(path: Path, mapping: Mapping[int, tuple[Submission, ...]]) -> DeviceTrace | None:
     trace = read_exported_trace(path.read_bytes())
     found = device_trace_of(trace, EXPORTED, mapping)
-    return None if found is None else replace(found, warnings=trace.warnings)
+    if found is None:
+        return None
+    return replace(found, warnings=trace.warnings, is_incomplete=trace.status == "partial")
 
 
 def _mapping(
