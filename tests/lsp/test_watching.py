@@ -184,6 +184,8 @@ def test_R10_a_checkout_runs_only_what_is_open_and_changed(client: Client, root:
     documents = {name: client.open(path) for name, path in paths.items()}
     for path in paths.values():
         assert lenses(client, path) == UNKNOWN
+    # The folders of opened files are watched a moment after they were opened.
+    settle(client, root)
     subprocess.run([sys.executable, script, "b"], cwd=root, check=True)
     began_s = time.monotonic()
     for name, document in documents.items():
