@@ -30,13 +30,13 @@ MARKED = "import torch\nfrom profile_neuron import profile_neuron\n@profile_neur
 @pytest.fixture
 def cache(tmp_path: Path) -> dict[str, str]:
     """A cache of the test's own, in a home with a telling name."""
-    home = tmp_path / "home" / "quentin"
+    home = tmp_path / "home" / "someuser"
     (home / "topsecret" / ".git").mkdir(parents=True)
     return {
         "HOME": str(home),
         "XDG_CACHE_HOME": str(home / ".cache"),
-        "USER": "quentin",
-        "LOGNAME": "quentin",
+        "USER": "someuser",
+        "LOGNAME": "someuser",
         "HOSTNAME": "vaultbox9",
         "NEURON_CC_FLAGS": f"--dump={home}/topsecret on vaultbox9 i-0123456789abcdef0",
     }
@@ -61,7 +61,7 @@ def test_a_bundle_of_the_cpu_is_shown_written_once_and_read_again(
     found = members(path)
     for name, content in found.items():
         assert f"  {name}\n" in done.out, "what goes in is shown"
-        for word in (b"quentin", b"topsecret", b"vaultbox9", b"i-0123456789abcdef0"):
+        for word in (b"someuser", b"topsecret", b"vaultbox9", b"i-0123456789abcdef0"):
             assert word not in content.lower(), (name, word)
             assert word.decode() not in name.lower()
     assert f"  PROJECT  for {project} (1)\n" in done.out

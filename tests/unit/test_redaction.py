@@ -9,29 +9,29 @@ from profile_neuron.core.redaction import Redaction
 
 def redaction() -> Redaction:
     return Redaction(
-        {"/home/alice": "~", "/home/alice/work/secret": "PROJECT", "/data/my project": "PROJECT"},
-        users=("alice", "al", "device"),
+        {"/home/someuser": "~", "/home/someuser/work/secret": "PROJECT", "/data/my project": "PROJECT"},
+        users=("someuser", "al", "device"),
         hosts=("buildbox7", "buildbox7.corp.example.com"),
         versions=("aws-neuronx-dkms 2.31.7.0",),
     )
 
 
 TEXTS = {
-    "home": ("in /home/alice/.cache/x", "in ~/.cache/x"),
-    "home alone": ("/home/alice", "~"),
-    "the longest path": ("/home/alice/work/secret/a.py:3", "PROJECT/a.py:3"),
+    "home": ("in /home/someuser/.cache/x", "in ~/.cache/x"),
+    "home alone": ("/home/someuser", "~"),
+    "the longest path": ("/home/someuser/work/secret/a.py:3", "PROJECT/a.py:3"),
     "a path with a blank": ("'/data/my project/a.py'", "'PROJECT/a.py'"),
-    "escaped slashes": (r"\/home\/alice\/x", r"~\/x"),
-    "another home": ("/home/alice2/secret.py", "PATH"),
+    "escaped slashes": (r"\/home\/someuser\/x", r"~\/x"),
+    "another home": ("/home/someuser2/secret.py", "PATH"),
     "another path": ("--cache_dir=/mnt/efs/secret/cache:/data/x", "--cache_dir=PATH:PATH"),
     "an option of a compiler": ("-I/data/secret/include", "-IPATH"),
     "a url of a file": ("file:///data/secret", "PATH"),
     "a path that all have": ("/opt/aws/neuron/bin/neuron-ls /dev/neuron0", "/opt/aws/neuron/bin/neuron-ls /dev/neuron0"),
-    "a NEFF keeps its name": ("/tmp/alice/model_12.neff", "PATH/model_12.neff"),
-    "a user in a NEFF's name": ("/tmp/x/alice_12.neff", "PATH/USER_12.neff"),
+    "a NEFF keeps its name": ("/tmp/someuser/model_12.neff", "PATH/model_12.neff"),
+    "a user in a NEFF's name": ("/tmp/x/someuser_12.neff", "PATH/USER_12.neff"),
     "no path": ("3/4, and/or, aten::mul, 1 / 2", "3/4, and/or, aten::mul, 1 / 2"),
     "a url": ("https://awsdocs-neuron.readthedocs-hosted.com/en/latest", "https://awsdocs-neuron.readthedocs-hosted.com/en/latest"),
-    "a user": ("Alice's, malice and alice_project", "USER's, mUSER and USER_project"),
+    "a user": ("Someuser's, msomeuser and someuser_project", "USER's, mUSER and USER_project"),
     "a short user as a word only": ("al and also", "USER and also"),
     "a user named like a field": ('"device"', '"device"'),
     "a host": ("BuildBox7: buildbox7.corp.example.com", "HOST: HOST"),
@@ -57,8 +57,8 @@ def test_what_becomes_of_a_text(kind: str) -> None:
 
 
 def test_numbers_in_json_stay_to_the_byte() -> None:
-    text = '{"ts": 1234567890123456.789000, "path":"/home/alice/a", "n": NaN,\n "10.0.0.1": [1.0, "\\u00e9"]}'
-    assert redaction().json(text) == text.replace("/home/alice", "~").replace("10.0.0.1", "IP")
+    text = '{"ts": 1234567890123456.789000, "path":"/home/someuser/a", "n": NaN,\n "10.0.0.1": [1.0, "\\u00e9"]}'
+    assert redaction().json(text) == text.replace("/home/someuser", "~").replace("10.0.0.1", "IP")
 
 
 def test_names_that_json_escapes_are_found_at_each_depth() -> None:
@@ -69,13 +69,13 @@ def test_names_that_json_escapes_are_found_at_each_depth() -> None:
 
 
 def test_damaged_json_is_a_text() -> None:
-    assert redaction().json('{"a": "say "/home/alice/x""') == '{"a": "say "~/x""'
+    assert redaction().json('{"a": "say "/home/someuser/x""') == '{"a": "say "~/x""'
 
 
 def test_what_was_replaced_is_counted() -> None:
     found = redaction()
-    found.text("/home/alice/a /home/alice/b alice /data/x")
-    assert found.counts == {("/home/alice", "~"): 2, ("alice", "USER"): 1, ("other absolute paths", "PATH"): 1}
+    found.text("/home/someuser/a /home/someuser/b someuser /data/x")
+    assert found.counts == {("/home/someuser", "~"): 2, ("someuser", "USER"): 1, ("other absolute paths", "PATH"): 1}
 
 
 def test_without_any_names_the_patterns_are_replaced() -> None:

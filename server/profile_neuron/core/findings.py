@@ -110,7 +110,9 @@ def _device_findings(view: FunctionView, severities: dict[str, str]) -> Iterator
     result = view.result
     if result is None or view.state != "fresh" or result.device_kind != "neuron":
         return
-    remarks = [(row.line, kind, text) for row in view.rows for kind, text in row_remarks(row.cost)]
+    # What several lines share stands at each of them, and is told once.
+    told = [row for row in view.rows if not row.shared or row.line == row.shared[0]]
+    remarks = [(row.line, kind, text) for row in told for kind, text in row_remarks(row.cost)]
     own = [(row.line, row.cost) for row in view.rows if not row.shared]
     tiny = [(line, "tiny-executions", text) for line, text in tiny_executions(own)]
     for line, code, text in (*remarks, *tiny):
