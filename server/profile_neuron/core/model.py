@@ -313,6 +313,8 @@ class Toolchain:
     clock: str
     # Names and versions of the Neuron packages that are installed, sorted.
     packages: tuple[str, ...] = ()
+    # Whether the user's own programs can import the decorator there; None where unknown.
+    has_decorator: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -783,6 +783,7 @@ class Daemon:
         settings = self.settings_of(file.root)
         file.circumstances = _circumstances(file.path, file.root, settings, toolchain) if toolchain is not None else ""
         file.device_kind = disk.device_kind() if toolchain is None else toolchain.device_kind
+        file.has_decorator = None if toolchain is None else toolchain.has_decorator
 
     async def _saved_text(self, path: str) -> _Saved | None:
         """The saved text of an open file as it is on disk, with its outline; None where there is nothing to run.
@@ -1121,6 +1122,7 @@ class Daemon:
                     if other is file or (other.root == file.root and not other.circumstances):
                         other.circumstances = _circumstances(other.path, other.root, settings, costs.toolchain)
                         other.device_kind = costs.toolchain.device_kind
+                        other.has_decorator = costs.toolchain.has_decorator
             is_waiting = self._scheduler.ahead_of(wish.function) is not None
             if not is_waiting and not disk.same_text(plan.outline.text, file.saved_text):
                 # The text that was saved meanwhile may differ in what only the run could tell that it depends on.
