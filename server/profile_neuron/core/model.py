@@ -291,6 +291,8 @@ class Failure:
     reason: str
     # Outermost first; empty where no line of the project is to blame.
     frames: tuple[Frame, ...] = ()
+    # The interpreter cannot be used as it is, whatever function is to run.
+    is_of_interpreter: bool = False
 
     @property
     def is_compiler(self) -> bool:
