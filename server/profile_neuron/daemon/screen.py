@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from profile_neuron.core.anchor import match
 from profile_neuron.core.findings import Finding, findings, unparsable
 from profile_neuron.core.foreign_text import foreign_lens, function_report
+from profile_neuron.core.heat import heat
 from profile_neuron.core.hover import Now, function_hover, line_hover, report
 from profile_neuron.core.render import HintSettings, hints, lenses
 from profile_neuron.daemon.scheduler import FunctionId
@@ -15,6 +16,7 @@ from profile_neuron.daemon.scheduler import FunctionId
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from profile_neuron.core.heat import Heat
     from profile_neuron.core.model import FunctionView
     from profile_neuron.core.render import Hint, Lens
     from profile_neuron.daemon.daemon import Daemon
@@ -40,6 +42,16 @@ class Screen:
             settings.hints_delta,
         )
         return hints(self._daemon.views(file), wanted)
+
+    def heat(self, file: OpenFile) -> tuple[Heat, ...]:
+        """How warm the lines of an analysed file are; of any number, since they take no room beside the text."""
+        settings = self._daemon.settings_of(file.root)
+        if self._daemon.is_hidden:
+            return ()
+        wanted = HintSettings(
+            settings.hints_min_share, settings.hints_min_time_ns, len(file.lines), settings.hints_stale == "mark"
+        )
+        return heat(self._daemon.views(file), wanted)
 
     def lenses(self, file: OpenFile) -> tuple[Lens, ...]:
         """Code lenses of an analysed file, sorted by line."""
