@@ -79,10 +79,10 @@ class Screen:
         inner = [view for view in self._daemon.views(file) if view.spec.first_line <= line <= view.spec.last_line]
         for view in reversed(inner):
             if view.spec.first_line <= line <= view.spec.def_line:
-                return function_hover(view, _now())
+                return function_hover(view, now())
             for row in view.rows:
                 if row.line == line:
-                    return line_hover(view, row, _now())
+                    return line_hover(view, row, now())
         return ""
 
     def report(self, file: OpenFile, function: FunctionId) -> str:
@@ -90,7 +90,7 @@ class Screen:
         for view in self._daemon.views(file):
             if _id(file, view) == function:
                 numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
-                return report(view, numbered, _now())
+                return report(view, numbered, now())
         return ""
 
     def foreign_report(self, file: OpenFile, function: FunctionId) -> str:
@@ -103,7 +103,7 @@ class Screen:
             for place, capture, item in foreign.functions(file)
             if (place.qualname, place.occurrence) == function[1:]
         ]
-        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), _now())
+        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), now())
 
     def _foreign_lenses(self, file: OpenFile) -> Iterator[Lens]:
         """Of each function the newest profile, where the text has the function by now."""
@@ -118,7 +118,7 @@ class Screen:
             if place in seen or line0 is None:
                 continue
             seen.add(place)
-            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), _now())
+            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), now())
             if lens is not None:
                 yield lens
 
@@ -146,6 +146,7 @@ def _id(file: OpenFile, view: FunctionView) -> FunctionId:
     return FunctionId(file.path, view.spec.qualname, view.occurrence)
 
 
-def _now() -> Now:
+def now() -> Now:
+    """The time at which a person of this machine looks."""
     now_s = time.time()
     return Now(now_s, time.localtime(now_s).tm_gmtoff)

@@ -71,9 +71,10 @@ class Refresh:
     def edited(self) -> None:
         """A text is another: what is sent unasked may be too. The client asks for the rest by itself."""
         if self._publish_timer is None and self._is_open:
-            self._publish_timer = asyncio.get_running_loop().call_later(_MERGED_S, self._publish_now)
+            self._publish_timer = asyncio.get_running_loop().call_later(_MERGED_S, self.publish)
 
-    def _publish_now(self) -> None:
+    def publish(self) -> None:
+        """Bring up to date what is sent unasked."""
         self._publish_timer = None
         for publish in self._publish:
             self._server.start(publish(), f"publish {publish.__qualname__}")
@@ -88,7 +89,7 @@ class Refresh:
     def _send(self) -> None:
         self._timer = None
         self._last_s = asyncio.get_running_loop().time()
-        self._publish_now()
+        self.publish()
         for method in self._kinds:
             if method in self._unanswered:
                 self._due.add(method)

@@ -31,6 +31,7 @@ from profile_neuron.lsp.inlay_hint import InlayHints
 from profile_neuron.lsp.prepared import Prepared, converter
 from profile_neuron.lsp.progress import RunProgress
 from profile_neuron.lsp.refresh import Refresh
+from profile_neuron.lsp.status import StatusItem
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -128,7 +129,8 @@ class Server(LanguageServer):
         self.extension = notifications.capabilities(params.capabilities.experimental)
         self.is_markdown = types.MarkupKind.Markdown in (formats or [])
         given: Any = params.initialization_options if isinstance(params.initialization_options, dict) else {}
-        self.daemon = Daemon(self.editor)
+        options = notifications.initialization_options(given)
+        self.daemon = Daemon(self.editor, options.fallback_interpreter)
         self.documents = Documents(self.daemon, self.encoding)
         unstructure = self.protocol._converter.unstructure
         self.hints = InlayHints(self.daemon, self.encoding, self.is_markdown, unstructure)
@@ -137,10 +139,12 @@ class Server(LanguageServer):
         published = [Diagnostics(self, self.daemon, self.encoding).publish]
         if self.extension.heat:
             published.append(self.heat.publish)
+        if self.extension.status:
+            published.append(StatusItem(self, self.daemon).publish)
         self.refresh = Refresh(self, published)
         self.run_progress = RunProgress(self)
         self.daemon.set_roots(from_proto.folders(params))
-        self.daemon.set_trust(notifications.initialization_options(given).trusted)
+        self.daemon.set_trust(options.trusted)
         self.configuration = Configuration(self, self.daemon, given.get("settings"))
         for name, handler in Commands(self, self.daemon).table().items():
             self._add_command(name, handler)
@@ -222,6 +226,7 @@ def make_server() -> Server:
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
         server.refresh.open()
+        server.refresh.publish()
         server.configuration.start()
         server.documents.watch(server)
 
@@ -276,6 +281,13 @@ def make_server() -> Server:
     @server.feature(types.WORKSPACE_DID_RENAME_FILES, _PYTHON_FILES)
     def renamed(params: types.RenameFilesParams) -> None:
         server.documents.rename(params)
+
+    @server.feature(notifications.INTERPRETERS)
+    def chosen(params: Any) -> None:
+        word = notifications.interpreters(params)
+        if word is not None:
+            # Of no workspace folder for what is outside of all.
+            server.daemon.set_interpreters({from_proto.path(item.uri) or "": item.path for item in word.active})
 
     @server.feature(notifications.TRUST)
     def trusted(params: Any) -> None:
