@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     )
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
-    from profile_neuron.daemon.opening import Opening
+    from profile_neuron.daemon.opening import Capture, Opening
     from profile_neuron.daemon.runs import Runs
     from profile_neuron.errors import SourceError
     from profile_neuron.wire.messages import RunDone
@@ -513,9 +513,9 @@ class Daemon:
             self._editor.log(sentence)
         return sentences
 
-    async def open(self, function: FunctionId) -> Opening:
-        """Have the capture of the result that is shown opened in Neuron Explorer, which may take many minutes."""
-        from profile_neuron.daemon.opening import Opening, without_viewer
+    async def capture(self, function: FunctionId) -> Capture | Opening:
+        """The capture of the result that is shown of a function, or why it cannot be opened."""
+        from profile_neuron.daemon.opening import Capture, Opening, without_viewer
 
         file = self._files.get(function.path)
         views = self.views(file) if file is not None else ()
@@ -531,20 +531,18 @@ class Daemon:
         if not self._permission.granted(file.root):
             # An agent is started by the interpreter, which may be one of the folder.
             return Opening("this workspace is not trusted, so nothing is started for it; trust it in the editor")
-        return await self._open(result, file.root, settings)
+        return Capture(result.qualname, result.run_folder, file.root, settings)
 
-    async def _open(self, result: Result, root: str, settings: Settings) -> Opening:
+    async def open(self, capture: Capture) -> Opening:
+        """Have a capture opened in Neuron Explorer, which may take many minutes."""
         from profile_neuron.daemon.opening import Opening, without_viewer
         from profile_neuron.wire.messages import Opened, OpenRequest
 
-        place = self._place(root, settings)
+        settings = capture.settings
         request = OpenRequest(
-            secrets.token_hex(8),
-            result.run_folder,
-            result.qualname,
-            settings.explorer_ui_port,
-            settings.explorer_api_port,
+            secrets.token_hex(8), capture.folder, capture.name, settings.explorer_ui_port, settings.explorer_api_port
         )
+        place = self._place(capture.root, settings)
         try:
             answer = await (await self._ready_runs().agents.of_root(place)).open(request)
         except ProfileNeuronError as error:
@@ -552,7 +550,7 @@ class Daemon:
         if isinstance(answer, Opened):
             return Opening(url=answer.url)
         if answer.is_missing:
-            return await asyncio.to_thread(without_viewer, result.run_folder, answer.reason)
+            return await asyncio.to_thread(without_viewer, capture.folder, answer.reason)
         return Opening(answer.reason)
 
     def toggle(self) -> None:
