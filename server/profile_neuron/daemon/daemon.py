@@ -63,7 +63,7 @@ from profile_neuron.daemon.trust import TrustRecord
 from profile_neuron.daemon.wanted import Cause, needed, needs_run
 from profile_neuron.daemon.wanted import limited as limited_functions
 from profile_neuron.daemon.watcher import Watcher
-from profile_neuron.errors import AgentLostError, ProfileNeuronError
+from profile_neuron.errors import AgentLostError, HostError, ProfileNeuronError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
@@ -512,6 +512,23 @@ class Daemon:
         for sentence in sentences:
             self._editor.log(sentence)
         return sentences
+
+    async def checkup(self, path: str) -> tuple[str, str]:
+        """What the doctor says of the Python that runs the code of a path, with the folder that it runs it for.
+
+        An empty path means the first workspace folder. Raises ProfileNeuronError with one sentence.
+        """
+        from profile_neuron.daemon.checkup import checkup
+
+        file = self._files.get(path)
+        root = file.root if file is not None else self._root_of(path) if path else "".join(self._roots[:1])
+        if not root:
+            raise HostError("no folder is open whose Python could be looked at; open one, or a Python file")
+        if not self._permission.granted(root):
+            # The interpreter, which may be one of the folder, is executed for it.
+            raise HostError(f"{root} is not trusted, so its Python is not started; trust it in the editor")
+        place = self._place(root, self.settings_of(root))
+        return await checkup(place.python, place.environment), root
 
     async def capture(self, function: FunctionId) -> Capture | Opening:
         """The capture of the result that is shown of a function, or why it cannot be opened."""

@@ -20,6 +20,7 @@ from pygls.exceptions import JsonRpcException
 from profile_neuron.daemon.opening import Opening
 from profile_neuron.daemon.scheduler import FunctionId
 from profile_neuron.daemon.screen import Screen
+from profile_neuron.errors import ProfileNeuronError
 from profile_neuron.folders import cache_folder
 from profile_neuron.lsp import from_proto, notifications, to_proto
 
@@ -66,6 +67,7 @@ class Commands:
             "addInputs": self.add_inputs,
             "selectInputs": self.select_inputs,
             "openInExplorer": self.open_in_explorer,
+            "doctor": self.doctor,
         }
         return {f"{to_proto.COMMAND_PREFIX}{name}": handler for name, handler in found.items()}
 
@@ -159,6 +161,24 @@ class Commands:
         if functions:
             self._show_text(functions[0], "log", "txt", self._screen.log_of(functions[0]))
 
+    async def doctor(self, arguments: list[Any]) -> None:
+        """Open a document with what the doctor says of a folder's Python; without an argument of the first one's."""
+        document, _ = _about(arguments)
+        self._server.start(self._check_up(from_proto.path(document) or ""), "doctor")
+
+    async def _check_up(self, path: str) -> None:
+        checkup = asyncio.ensure_future(self._daemon.checkup(path))
+        done, _ = await asyncio.wait([checkup], timeout=_QUIET_S)
+        if not done:
+            text = "the doctor starts your Python and looks at its packages and the device, which may take a minute"
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        try:
+            text, root = await checkup
+        except ProfileNeuronError as error:
+            self._server.editor.warn(str(error))
+        else:
+            self._show_document(f"{Path(root).name}-doctor", root, "txt", text, f"what the doctor says of {root}")
+
     async def open_in_explorer(self, arguments: list[Any]) -> None:
         """Show the capture of a function in Neuron Explorer; nothing waits until that has processed it."""
         _, functions = await self._functions(arguments)
@@ -182,8 +202,8 @@ class Commands:
         if not result.is_shown and mode == "extension":
             self._server.editor.warn(
                 result.problem
-                or f"no extension of your editor shows the capture of {capture.name}; set profileNeuron.explorer.mode to "
-                "browser to see it in one"
+                or f"no extension of your editor shows the capture of {capture.name}; set profileNeuron.explorer.mode "
+                "to browser to see it in one"
             )
         return result.is_shown or mode == "extension"
 
@@ -363,16 +383,22 @@ class Commands:
         return file, functions
 
     def _show_text(self, function: FunctionId, kind: str, suffix: str, text: str) -> None:
-        """Open a text of ours as a file of the user's cache folder."""
-        digest = hashlib.sha256("\0".join(map(str, function)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        name = re.sub(r"[^A-Za-z0-9_.]+", "-", function.qualname)[:60]
+        """Open a text of ours about a function."""
+        identity = "\0".join(map(str, function))
+        what = f"the {kind} of {function.qualname}"
+        self._show_document(f"{function.qualname[:60]}-{kind}", identity, suffix, text, what)
+
+    def _show_document(self, title: str, identity: str, suffix: str, text: str, what: str) -> None:
+        """Open a text of ours as a file of the user's cache folder, the same one for the same title and identity."""
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = re.sub(r"[^A-Za-z0-9_.]+", "-", title)
         try:
-            path = Path(cache_folder("documents"), f"{name}-{kind}-{digest}.{suffix}")
+            path = Path(cache_folder("documents"), f"{name}-{digest}.{suffix}")
             path.write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
-            self._server.editor.warn(f"the {kind} of {function.qualname} cannot be written: {error}")
+            self._server.editor.warn(f"{what} cannot be written: {error}")
             return
-        self._show(to_proto.uri(str(path)), None, f"the {kind} of {function.qualname} is in {path}")
+        self._show(to_proto.uri(str(path)), None, f"{what} is in {path}")
 
     def _show(self, document: str, selection: types.Range | None, otherwise: str) -> None:
         """Have the client show a document, or say where it is to one that cannot."""
