@@ -23,12 +23,13 @@ from profile_neuron.core.model import Activity, Failure
 from profile_neuron.core.project import module_place, project_root
 from profile_neuron.core.recording import file_name
 from profile_neuron.core.render import total_text
+from profile_neuron.core.status import EndedRun, Situation
 from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
 from profile_neuron.daemon.foreign import ForeignProfiles
 from profile_neuron.daemon.input_sets import InputSets
-from profile_neuron.daemon.interpreters import Place, interpreter
+from profile_neuron.daemon.interpreters import Interpreter, Place, interpreter
 from profile_neuron.daemon.modules import ProjectModules, wanted_modules
 from profile_neuron.daemon.permission import Permission
 from profile_neuron.daemon.recordings import recorded_files, recording_digest, recording_of
@@ -62,11 +63,11 @@ from profile_neuron.daemon.trust import TrustRecord
 from profile_neuron.daemon.wanted import Cause, needed, needs_run
 from profile_neuron.daemon.wanted import limited as limited_functions
 from profile_neuron.daemon.watcher import Watcher
-from profile_neuron.errors import AgentLostError, ProfileNeuronError
+from profile_neuron.errors import AgentLostError, HostError, ProfileNeuronError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from profile_neuron.core.model import (
         FunctionView,
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
     )
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
-    from profile_neuron.daemon.opening import Opening
+    from profile_neuron.daemon.opening import Capture, Opening
     from profile_neuron.daemon.runs import Runs
     from profile_neuron.errors import SourceError
     from profile_neuron.wire.messages import RunDone
@@ -124,8 +125,14 @@ class _Saved:
 class Daemon:
     """One per server. What an editor says is taken up at once; what a person asks for waits for the disk only."""
 
-    def __init__(self, editor: Editor) -> None:
+    def __init__(self, editor: Editor, fallback_interpreter: str = "") -> None:
+        """fallback_interpreter: the Python to run code with where nothing else names one; empty for our own."""
         self._editor = editor
+        self._fallback_interpreter = fallback_interpreter
+        # The interpreters that a person chose elsewhere in the editor, by workspace folder; of none for other files.
+        self._active_interpreters: dict[str, str] = {}
+        # Those that were used last, by root.
+        self._used_interpreters: dict[str, Interpreter] = {}
         # Rises whenever something else than a text may be shown differently.
         self.epoch = 0
         self._files: dict[str, OpenFile] = {}
@@ -179,6 +186,8 @@ class Daemon:
         self._input_sets = InputSets(_folder(state_folder, "inputs"))
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
+        # The last run that was not cancelled.
+        self._last_run: EndedRun | None = None
         # What functions printed in their last run.
         self._output: dict[FunctionId, list[str]] = {}
 
@@ -215,6 +224,16 @@ class Daemon:
                     file.forget_analysis()
                 self._start(self._load(file.path), f"load {file.path}")
         self._watch_foreign()
+        self._repaint(urgent=True)
+
+    def set_interpreters(self, active: Mapping[str, str]) -> None:
+        """The interpreters that a person chose elsewhere in the editor, by workspace folder."""
+        chosen = {root: path for root, path in active.items() if path}
+        if chosen == self._active_interpreters:
+            return
+        self._active_interpreters = chosen
+        for file in self._files.values():
+            self._start(self._load(file.path), f"load {file.path}")
         self._repaint(urgent=True)
 
     def set_trust(self, trusted: bool | None) -> None:
@@ -496,9 +515,26 @@ class Daemon:
             self._editor.log(sentence)
         return sentences
 
-    async def open(self, function: FunctionId) -> Opening:
-        """Have the capture of the result that is shown opened in Neuron Explorer, which may take many minutes."""
-        from profile_neuron.daemon.opening import Opening, without_viewer
+    async def checkup(self, path: str) -> tuple[str, str]:
+        """What the doctor says of the Python that runs the code of a path, with the folder that it runs it for.
+
+        An empty path means the first workspace folder. Raises ProfileNeuronError with one sentence.
+        """
+        from profile_neuron.daemon.checkup import checkup
+
+        file = self._files.get(path)
+        root = file.root if file is not None else self._root_of(path) if path else "".join(self._roots[:1])
+        if not root:
+            raise HostError("no folder is open whose Python could be looked at; open one, or a Python file")
+        if not self._permission.granted(root):
+            # The interpreter, which may be one of the folder, is executed for it.
+            raise HostError(f"{root} is not trusted, so its Python is not started; trust it in the editor")
+        place = self._place(root, self.settings_of(root))
+        return await checkup(place.python, place.environment), root
+
+    async def capture(self, function: FunctionId) -> Capture | Opening:
+        """The capture of the result that is shown of a function, or why it cannot be opened."""
+        from profile_neuron.daemon.opening import Capture, Opening, without_viewer
 
         file = self._files.get(function.path)
         views = self.views(file) if file is not None else ()
@@ -514,20 +550,18 @@ class Daemon:
         if not self._permission.granted(file.root):
             # An agent is started by the interpreter, which may be one of the folder.
             return Opening("this workspace is not trusted, so nothing is started for it; trust it in the editor")
-        return await self._open(result, file.root, settings)
+        return Capture(result.qualname, result.run_folder, file.root, settings)
 
-    async def _open(self, result: Result, root: str, settings: Settings) -> Opening:
+    async def open(self, capture: Capture) -> Opening:
+        """Have a capture opened in Neuron Explorer, which may take many minutes."""
         from profile_neuron.daemon.opening import Opening, without_viewer
         from profile_neuron.wire.messages import Opened, OpenRequest
 
-        place = Place(root, interpreter(root, settings.interpreter), settings.run_env)
+        settings = capture.settings
         request = OpenRequest(
-            secrets.token_hex(8),
-            result.run_folder,
-            result.qualname,
-            settings.explorer_ui_port,
-            settings.explorer_api_port,
+            secrets.token_hex(8), capture.folder, capture.name, settings.explorer_ui_port, settings.explorer_api_port
         )
+        place = self._place(capture.root, settings)
         try:
             answer = await (await self._ready_runs().agents.of_root(place)).open(request)
         except ProfileNeuronError as error:
@@ -535,7 +569,7 @@ class Daemon:
         if isinstance(answer, Opened):
             return Opening(url=answer.url)
         if answer.is_missing:
-            return await asyncio.to_thread(without_viewer, result.run_folder, answer.reason)
+            return await asyncio.to_thread(without_viewer, capture.folder, answer.reason)
         return Opening(answer.reason)
 
     def toggle(self) -> None:
@@ -593,6 +627,61 @@ class Daemon:
             return ()
         state: ShownState | None = None if self._permission.granted(file.root) else "untrusted"
         return file.views(self.epoch, self._activity, state, self.settings_of(file.root).baseline)
+
+    def situation(self) -> Situation:
+        """What is going on, for a status item."""
+        running = self._running.function if self._running is not None else None
+        waiting = [wish.function for wish in self._scheduler.waiting]
+        expected = [function for functions in self._expected.values() for function in sorted(functions)]
+        return Situation(
+            off_because=self._off_because(),
+            is_hidden=self.is_hidden,
+            running=running.qualname if running is not None else "",
+            activity=self._activity(running) if running is not None else None,
+            waiting=tuple(item.qualname for item in dict.fromkeys((*waiting, *expected)) if item != running),
+            last=self._last_run,
+        )
+
+    def _off_because(self) -> str:
+        if self._permission.of_client is False:
+            return "The workspace is not trusted, so nothing in it is run; trust it in the editor."
+        roots = self._roots or tuple(file.root for file in self._files.values()) or ("",)
+        if not any(self.settings_of(root).enable for root in roots):
+            return "Profiling is switched off by the setting profileNeuron.enable."
+        return ""
+
+    def interpreter(self, root: str) -> Interpreter:
+        """Which Python runs the code of a folder; asks the disk, and may be called by any thread."""
+        return self._interpreter(root, self.settings_of(root))
+
+    def _interpreter(self, root: str, settings: Settings) -> Interpreter:
+        active = self._active_interpreter(root)
+        return interpreter(root, settings.interpreter, active=active, fallback=self._fallback_interpreter)
+
+    def _active_interpreter(self, root: str) -> str:
+        return self._active_interpreters.get(root if root in self._roots else "", "")
+
+    async def interpreters_in_use(self) -> tuple[tuple[str, Interpreter, str], ...]:
+        """The Python of each workspace folder, with what is wrong with it as far as the disk or the last run tells.
+
+        Without a workspace folder that of the file that was opened last, for an empty root; none before one is open.
+        """
+        roots = [(root, root) for root in self._roots] or [("", file.root) for file in self._files.values()][-1:]
+        told_of = dict(self._told_of)
+
+        def look() -> tuple[tuple[str, Interpreter, str], ...]:
+            found = [(name, self.interpreter(root)) for name, root in roots]
+            return tuple((name, item, item.problem or told_of.get(item.path, "")) for name, item in found)
+
+        return await asyncio.to_thread(look)
+
+    def _place(self, root: str, settings: Settings) -> Place:
+        """Where code of a folder runs now."""
+        found = self._interpreter(root, settings)
+        if self._used_interpreters.get(root) != found:
+            self._used_interpreters[root] = found
+            log.info("code in %s is run by %s, %s", root, found.path, found.source)
+        return Place(root, found.path, settings.run_env)
 
     @property
     def foreign(self) -> ForeignProfiles | None:
@@ -741,8 +830,7 @@ class Daemon:
 
     def _surroundings(self, file: OpenFile) -> tuple[dict[str, Module], Toolchain | None, dict[FunctionId, str]]:
         """What the results of a file depend on outside of it; for a thread, since it reads files."""
-        settings = self.settings_of(file.root)
-        toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
+        toolchain = self._toolchains.known(self.interpreter(file.root).path)
         return self._modules.look(self._wanted_modules(file)), toolchain, self._choices(file)
 
     def _choices(self, file: OpenFile) -> dict[FunctionId, str]:
@@ -956,7 +1044,8 @@ class Daemon:
         modules = [item.path for result in file.results_of(function)[:1] for item in result.modules]
         contents = [f"{path} {file.modules[path].sha256 if path in file.modules else ''}" for path in sorted(modules)]
         settings = self.settings_of(file.root)
-        return digest([file.run_key(function, found), settings.interpreter, *settings.of_runs, *contents])
+        chosen = settings.interpreter or self._active_interpreter(file.root)
+        return digest([file.run_key(function, found), chosen, *settings.of_runs, *contents])
 
     # Running.
 
@@ -967,7 +1056,7 @@ class Daemon:
         self._output[wish.function] = []
         summary, is_lost = "cancelled", False
         try:
-            place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
+            place = self._place(plan.root, plan.settings)
             end = await self._carry_out(wish, plan, place)
             costs, kept = (None, "") if isinstance(end, tuple) else (end.costs, end.run_folder)
             if costs is not None and costs.functions[0].state == "fresh":
@@ -1011,9 +1100,9 @@ class Daemon:
         """Tell the person once what is wrong with an interpreter, and anew when it was right meanwhile."""
         told = self._told_of.pop(python, "")
         if failure is not None and failure.is_of_interpreter:
-            self._told_of[python] = failure.reason
-            if failure.reason != told:
-                self._editor.warn(failure.reason.removeprefix("not-runnable: "))
+            self._told_of[python] = sentence = failure.reason.removeprefix("not-runnable: ")
+            if sentence != told:
+                self._editor.warn(sentence)
 
     async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> RunDone | tuple[State, Failure]:
         from profile_neuron.daemon.runs import request_for
@@ -1122,6 +1211,7 @@ class Daemon:
             plan.choice,
             kept,
         )
+        self._last_run = EndedRun(result.qualname, result.finished_s, result)
         file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:
             file.results = limited((result, *file.results))
@@ -1130,7 +1220,7 @@ class Daemon:
             # What was on disk when the run imported it may be another by now.
             self._know_modules(file, await asyncio.to_thread(self._modules.look, self._wanted_modules(file)))
             settings = self.settings_of(plan.root)
-            if interpreter(plan.root, settings.interpreter) == python:
+            if self.interpreter(plan.root).path == python:
                 for other in self._files.values():
                     if other is file or (other.root == file.root and not other.circumstances):
                         other.circumstances = _circumstances(other.path, other.root, settings, costs.toolchain)
@@ -1151,6 +1241,8 @@ class Daemon:
     def _end_without_result(
         self, wish: Wish, plan: _Plan, state: State, failure: Failure, costs: LineCosts | None = None
     ) -> None:
+        if state != "cancelled":
+            self._last_run = EndedRun(wish.function.qualname, time.time(), None, state, failure.reason)
         file = self._files.get(plan.path)
         if file is None:
             return

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 from profile_neuron.core.anchor import match
 from profile_neuron.core.findings import Finding, findings, unparsable
 from profile_neuron.core.foreign_text import foreign_lens, function_report
-from profile_neuron.core.hover import Now, function_hover, line_hover, report
+from profile_neuron.core.heat import heat
+from profile_neuron.core.hover import Now, function_hover, line_hover
 from profile_neuron.core.render import HintSettings, hints, lenses
+from profile_neuron.core.report import markdown_report, report
 from profile_neuron.daemon.scheduler import FunctionId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from profile_neuron.core.heat import Heat
     from profile_neuron.core.model import FunctionView
     from profile_neuron.core.render import Hint, Lens
+    from profile_neuron.core.report import Report
     from profile_neuron.daemon.daemon import Daemon
     from profile_neuron.daemon.files import OpenFile
 
@@ -40,6 +44,16 @@ class Screen:
             settings.hints_delta,
         )
         return hints(self._daemon.views(file), wanted)
+
+    def heat(self, file: OpenFile) -> tuple[Heat, ...]:
+        """How warm the lines of an analysed file are; of any number, since they take no room beside the text."""
+        settings = self._daemon.settings_of(file.root)
+        if self._daemon.is_hidden:
+            return ()
+        wanted = HintSettings(
+            settings.hints_min_share, settings.hints_min_time_ns, len(file.lines), settings.hints_stale == "mark"
+        )
+        return heat(self._daemon.views(file), wanted)
 
     def lenses(self, file: OpenFile) -> tuple[Lens, ...]:
         """Code lenses of an analysed file, sorted by line."""
@@ -67,18 +81,24 @@ class Screen:
         inner = [view for view in self._daemon.views(file) if view.spec.first_line <= line <= view.spec.last_line]
         for view in reversed(inner):
             if view.spec.first_line <= line <= view.spec.def_line:
-                return function_hover(view, _now())
+                return function_hover(view, now())
             for row in view.rows:
                 if row.line == line:
-                    return line_hover(view, row, _now())
+                    return line_hover(view, row, now())
         return ""
 
-    def report(self, file: OpenFile, function: FunctionId) -> str:
+    def report(self, file: OpenFile, function: FunctionId) -> Report | None:
+        """The report of a function of an analysed file, from its decorator to its end; None where it is not there."""
+        for view in self._daemon.views(file):
+            if _id(file, view) == function:
+                return report(view, _numbered(file, view.spec.first_line, view.spec.last_line), now())
+        return None
+
+    def markdown_report(self, file: OpenFile, function: FunctionId) -> str:
         """A Markdown document about a function of an analysed file; empty where it is not there."""
         for view in self._daemon.views(file):
             if _id(file, view) == function:
-                numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
-                return report(view, numbered, _now())
+                return markdown_report(view, _numbered(file, view.spec.def_line, view.spec.last_line), now())
         return ""
 
     def foreign_report(self, file: OpenFile, function: FunctionId) -> str:
@@ -91,7 +111,7 @@ class Screen:
             for place, capture, item in foreign.functions(file)
             if (place.qualname, place.occurrence) == function[1:]
         ]
-        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), _now())
+        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), now())
 
     def _foreign_lenses(self, file: OpenFile) -> Iterator[Lens]:
         """Of each function the newest profile, where the text has the function by now."""
@@ -106,7 +126,7 @@ class Screen:
             if place in seen or line0 is None:
                 continue
             seen.add(place)
-            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), _now())
+            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), now())
             if lens is not None:
                 yield lens
 
@@ -134,6 +154,11 @@ def _id(file: OpenFile, view: FunctionView) -> FunctionId:
     return FunctionId(file.path, view.spec.qualname, view.occurrence)
 
 
-def _now() -> Now:
+def _numbered(file: OpenFile, first: int, last: int) -> Iterator[tuple[int, str]]:
+    yield from enumerate(file.lines[first - 1 : last], first)
+
+
+def now() -> Now:
+    """The time at which a person of this machine looks."""
     now_s = time.time()
     return Now(now_s, time.localtime(now_s).tm_gmtoff)
