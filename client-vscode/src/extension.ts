@@ -1,0 +1,3 @@
+// What the editor calls first and last.
+
+export function activate(): void {}
