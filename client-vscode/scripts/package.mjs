@@ -2,7 +2,7 @@
 // a folder of its own first; with fixed times and an order by name, equal sources then give equal bytes.
 
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 const ROOT = path.dirname(import.meta.dirname);
@@ -12,7 +12,7 @@ const BUNDLE = path.join('dist', 'extension.js');
 const META = path.join('dist', 'meta.json');
 const LIBS = path.join('bundled', 'libs');
 
-const SHIPPED = ['package.nls.json', 'README.md', 'CHANGELOG.md', 'media', 'bundled', BUNDLE];
+const SHIPPED = ['package.nls.json', 'LICENSE', 'README.md', 'CHANGELOG.md', 'media', 'bundled', BUNDLE];
 
 main();
 
@@ -38,11 +38,18 @@ function stage() {
   mkdirSync(STAGE, { recursive: true });
   for (const name of SHIPPED) copy(path.join(ROOT, name), path.join(STAGE, name));
   copy(path.join(REPOSITORY, 'server', 'profile_neuron'), path.join(STAGE, LIBS, 'profile_neuron'));
-  copy(path.join(REPOSITORY, 'LICENSE'), path.join(STAGE, 'LICENSE.txt'));
   writeFileSync(path.join(STAGE, 'THIRD_PARTY_LICENSES.txt'), thirdPartyLicences());
   // The scripts and packages of development are not there; vsce would run the former.
   const { scripts: _, devDependencies: __, ...manifest } = JSON.parse(readFileSync(path.join(ROOT, 'package.json')));
   writeFileSync(path.join(STAGE, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+  setModes(STAGE);
+}
+
+/** Equal whatever the umask was when the sources were checked out. */
+function setModes(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    if (entry.isFile()) chmodSync(path.join(entry.parentPath, entry.name), 0o644);
+  }
 }
 
 /** Copy a file or folder, without what Python and editors leave beside sources. */
@@ -74,13 +81,18 @@ function npmPackages() {
   const folders = inputs.flatMap((file) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []);
   return [...new Set(folders)].sort().map((folder) => {
     const { name, version } = JSON.parse(readFileSync(path.join(ROOT, folder, 'package.json')));
-    return { name: `${name} ${version} (npm)`, licence: texts(path.join(ROOT, folder), /^(licen[cs]e|copying|notice)/i) };
+    return {
+      name: `${name} ${version} (npm)`,
+      licence: texts(path.join(ROOT, folder), /^(licen[cs]e|copying|notice)/i),
+    };
   });
 }
 
 /** What the files of a folder with such names say. Raises where there are none. */
 function texts(folder, names) {
-  const found = readdirSync(folder).filter((name) => names.test(name)).sort();
+  const found = readdirSync(folder)
+    .filter((name) => names.test(name))
+    .sort();
   if (found.length === 0) throw new Error(`${folder} holds no licence`);
   return found.map((name) => readFileSync(path.join(folder, name), 'utf8')).join('\n\n');
 }
