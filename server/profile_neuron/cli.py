@@ -450,37 +450,50 @@ def report_command(arguments: argparse.Namespace) -> int:
 
     from profile_neuron.report.files import report
     from profile_neuron.report.foreign_files import is_run_folder
-    from profile_neuron.terminal import Terminal
 
-    terminal = Terminal()
     if is_zipfile(arguments.path):
-        return _report_bundle(arguments, terminal)
+        return _report_bundle(arguments)
     try:
         if not is_run_folder(arguments.path):
-            return _report_foreign(arguments, terminal)
+            return _report_foreign(arguments)
         costs = report(arguments.path)
     except CaptureError as error:
-        terminal.error(str(error))
+        _report_error(arguments, str(error))
         return EXIT_FAILED
     if arguments.json:
         _print_document([_Outcome(None, costs, None, "")], "cpu")
     else:
-        terminal.result(costs, arguments.ops)
+        _terminal().result(costs, arguments.ops)
     return EXIT_OK if costs.functions[0].state == "fresh" else EXIT_FAILED
 
 
-def _report_bundle(arguments: argparse.Namespace, terminal: Terminal) -> int:
+def _terminal() -> Terminal:
+    # Not imported for JSON: an editor that brings this package along has no rich, and reads reports as JSON.
+    from profile_neuron.terminal import Terminal
+
+    return Terminal()
+
+
+def _report_error(arguments: argparse.Namespace, sentence: str) -> None:
+    if arguments.json:
+        sys.stderr.write(f"profile-neuron: {sentence}\n")
+    else:
+        _terminal().error(sentence)
+
+
+def _report_bundle(arguments: argparse.Namespace) -> int:
     """The result of the capture in a bundle, below the versions that it was made with."""
     from profile_neuron.report.bundle import read_bundle
 
     try:
         found = read_bundle(arguments.path)
     except CaptureError as error:
-        terminal.error(str(error))
+        _report_error(arguments, str(error))
         return EXIT_FAILED
     if arguments.json:
         _print_document([_Outcome(None, found.costs, None, "")], "cpu")
         return EXIT_OK if found.costs is not None else EXIT_FAILED
+    terminal = _terminal()
     for line in found.lines:
         terminal.out.print(line)
     if found.costs is None:
@@ -542,7 +555,7 @@ def open_command(arguments: argparse.Namespace) -> int:
         return EXIT_FAILED
 
 
-def _report_foreign(arguments: argparse.Namespace, terminal: Terminal) -> int:
+def _report_foreign(arguments: argparse.Namespace) -> int:
     """What the user's own profiler captured; exit code 1 where nothing of it was measured."""
     from profile_neuron.core.foreign_capture import foreign_document
     from profile_neuron.report.foreign_files import can_be_used, foreign_report
@@ -553,7 +566,7 @@ def _report_foreign(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.json:
         _print_json({**foreign_document(found.captures, found.warnings), "artifacts": found.artifacts})
     else:
-        terminal.foreign(found.captures, found.warnings, arguments.ops)
+        _terminal().foreign(found.captures, found.warnings, arguments.ops)
     return EXIT_OK if can_be_used(found.captures) else EXIT_FAILED
 
 
@@ -570,18 +583,16 @@ def release_command(arguments: argparse.Namespace) -> int:
 def doctor_command(arguments: argparse.Namespace) -> int:
     """profile-neuron doctor: exit code 0, 1 where functions cannot be run, or no bundle was written."""
     from profile_neuron.doctor import BROKEN, diagnose
-    from profile_neuron.terminal import Terminal
 
-    terminal = Terminal()
     if arguments.bundle is not None:
-        return _write_bundle(arguments, terminal)
-    terminal.out.print(_own_versions())
+        return _write_bundle(arguments, _terminal())
+    print(_own_versions())
     try:
         environment = asyncio.run(_environment(arguments.python))
     except ProfileNeuronError as error:
-        terminal.out.print(f"✗ interpreter  {arguments.python}: {error}")
+        print(f"✗ interpreter  {arguments.python}: {error}")
         return EXIT_FAILED
-    terminal.out.print(_remarks_text(environment))
+    print(_remarks_text(environment))
     return EXIT_FAILED if any(remark.mark == BROKEN for remark in diagnose(environment)) else EXIT_OK
 
 

@@ -13,16 +13,13 @@ import logging
 import os
 import re
 import stat
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-import profile_neuron
 from profile_neuron.core.foreign_capture import captures_in
 from profile_neuron.core.foreign_places import definitions
-from profile_neuron.core.launch import isolated_command
 from profile_neuron.core.run_folder import RECORD
 
 if TYPE_CHECKING:
@@ -217,10 +214,11 @@ class ForeignProfiles:
     async def _captures(self, path: str) -> tuple[ForeignCapture, ...]:
         """What a trace holds; nothing where it cannot be read, which is logged."""
         roots = [argument for root in self._roots for argument in ("--root", root) if os.path.isdir(root)]  # noqa: PTH112
-        own_path = str(Path(profile_neuron.__file__).resolve().parent.parent)
-        command = isolated_command(sys.executable, "profile_neuron.cli", own_path, "report", path, "--json", *roots)
+        # Imported with the first trace: most servers never see one.
+        from profile_neuron.daemon.hosts import own_command
+
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *own_command("report", path, "--json", *roots),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

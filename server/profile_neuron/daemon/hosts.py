@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,13 @@ class LocalHost:
     def cwd(self) -> str:
         """A working directory outside of any project."""
         return "/" if os.name == "posix" else tempfile.gettempdir()
+
+
+def own_command(*arguments: str) -> list[str]:
+    """Start the command line beside this process, with the same Python and packages."""
+    own_path = str(Path(profile_neuron.__file__).resolve().parent.parent)
+    python, *rest = isolated_command(sys.executable, "profile_neuron.cli", own_path, *arguments)
+    return [python, *(["-S"] if sys.flags.no_site else []), *rest]
 
 
 def packages_folder() -> Path:
