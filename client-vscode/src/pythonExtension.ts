@@ -3,8 +3,9 @@
 import { Disposable, Uri, extensions, workspace, type Event } from 'vscode';
 
 import { reasonOf, type Log } from './log';
-import type { ActiveInterpreter } from './protocol';
+import { INTERPRETERS, type ActiveInterpreter, type InterpretersParams } from './protocol';
 import { realFiles } from './python';
+import type { Server } from './server';
 
 const ID = 'ms-python.python';
 
@@ -28,10 +29,23 @@ export async function activeInterpreters(log: Log): Promise<readonly ActiveInter
   return found.filter(({ path }) => path !== '');
 }
 
-/** Call back when a person chooses another one. */
-export async function watchInterpreters(changed: () => void, log: Log): Promise<Disposable> {
-  const environments = await findEnvironments(log);
-  return environments?.onDidChangeActiveEnvironmentPath?.(changed) ?? new Disposable(() => undefined);
+/** Tell the server which interpreters are chosen: when it starts, and whenever that may have become another one. */
+export function followInterpreters(server: Pick<Server, 'tell' | 'onDidChangeState'>, log: Log): Disposable {
+  let following: Disposable | undefined;
+  const tell = async () => {
+    const environments = await findEnvironments(log);
+    following ??= environments?.onDidChangeActiveEnvironmentPath?.(() => void tell());
+    const params: InterpretersParams = { active: await activeInterpreters(log) };
+    server.tell(INTERPRETERS, params);
+  };
+  return Disposable.from(
+    server.onDidChangeState((state) => void (state === 'running' && tell())),
+    workspace.onDidGrantWorkspaceTrust(() => void tell()),
+    workspace.onDidChangeWorkspaceFolders(() => void tell()),
+    new Disposable(() => {
+      following?.dispose();
+    }),
+  );
 }
 
 async function findEnvironments(log: Log): Promise<Environments | undefined> {

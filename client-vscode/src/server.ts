@@ -12,6 +12,8 @@ import {
   type ErrorHandler,
   type Executable,
   type LanguageClientOptions,
+  type NotificationType,
+  type RequestType,
   type StaticFeature,
 } from 'vscode-languageclient/node';
 
@@ -52,14 +54,14 @@ export class Server implements Disposable {
     return this.current;
   }
 
-  /** Have every notification of a method go to a handler; before the first start. */
-  listen<Params>(method: string, handler: (params: Params) => void): void {
-    this.handlers.push((client) => client.onNotification(method, handler));
+  /** Have every notification of a type go to a handler; before the first start. */
+  listen<Params>(type: NotificationType<Params>, handler: (params: Params) => void): void {
+    this.handlers.push((client) => client.onNotification(type, handler));
   }
 
-  /** Have every request for a method answered by a handler; before the first start. */
-  answer<Params, Result>(method: string, handler: (params: Params) => Promise<Result>): void {
-    this.handlers.push((client) => client.onRequest(method, handler));
+  /** Have every request of a type answered by a handler; before the first start. */
+  answer<Params, Result>(type: RequestType<Params, Result, void>, handler: (params: Params) => Promise<Result>): void {
+    this.handlers.push((client) => client.onRequest(type, handler));
   }
 
   /** Send a notification, which is lost where the server does not run. */
@@ -149,7 +151,7 @@ export class Server implements Disposable {
   }
 
   private async choosePython(): Promise<python.Candidate | undefined> {
-    const searchPath = process.env['PATH'] ?? '';
+    const searchPath = process.env.PATH ?? '';
     const folders = folderPaths();
     const files = python.realFiles;
     let choice = await python.choose(python.outside(searchPath, folders, files), python.probe);
@@ -173,7 +175,12 @@ export class Server implements Disposable {
 
   private makeClient(pythonPath: string): LanguageClient {
     const command = serverCommand(pythonPath, this.extensionPath);
-    const client: LanguageClient = new QuietClient(SECTION, NAME, command, this.options(this.errorHandler(() => client)));
+    const client: LanguageClient = new QuietClient(
+      SECTION,
+      NAME,
+      command,
+      this.options(this.errorHandler(() => client)),
+    );
     client.registerFeature(announce);
     for (const register of this.handlers) {
       register(client);
@@ -286,7 +293,7 @@ export function serverCommand(pythonPath: string, extensionPath: string): Execut
 }
 
 export function initializationOptions(): InitializationOptions {
-  const searchPath = process.env['PATH'] ?? '';
+  const searchPath = process.env.PATH ?? '';
   return {
     trusted: workspace.isTrusted,
     fallbackInterpreter: python.fallback(searchPath, folderPaths(), python.realFiles),

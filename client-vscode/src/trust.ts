@@ -3,9 +3,17 @@
 import { commands, workspace, type Disposable } from 'vscode';
 
 import { TRUST, type TrustParams } from './protocol';
+import type { Server } from './server';
 
 /** Commands of the server that execute code or an interpreter of the workspace. */
-const RUNNING = new Set(['doctor', 'openInExplorer', 'profileAllStale', 'profileFile', 'profileFunction', 'selectInputs']);
+const RUNNING = new Set([
+  'doctor',
+  'openInExplorer',
+  'profileAllStale',
+  'profileFile',
+  'profileFunction',
+  'selectInputs',
+]);
 
 /** Whether a verb may be carried out now; shows what decides about trust where it may not. */
 export async function isAllowed(verb: string): Promise<boolean> {
@@ -21,9 +29,11 @@ export async function manageTrust(): Promise<void> {
 }
 
 /** Tell the server of a grant at once. Trust that is taken back reloads the window, so there is nothing to tell. */
-export function forwardTrust(send: (method: string, params: TrustParams) => void, granted: () => void): Disposable {
+export function forwardTrust(server: Pick<Server, 'tell' | 'start'>): Disposable {
   return workspace.onDidGrantWorkspaceTrust(() => {
-    send(TRUST, { trusted: true });
-    granted();
+    const params: TrustParams = { trusted: true };
+    server.tell(TRUST, params);
+    // Where no Python was found outside of the workspace, there may be one inside.
+    void server.start();
   });
 }
