@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from profile_neuron.daemon.interpreters import interpreter
+from profile_neuron.daemon.interpreters import Interpreter, interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def _home(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_setting_that_is_a_path_counts_from_the_folder(setting: str, expected: str) -> None:
-    assert interpreter("/p", setting, none) == expected
+    assert interpreter("/p", setting, none).path == expected
 
 
 def test_a_bare_name_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,9 +44,9 @@ def test_a_bare_name_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     python.write_text("")
     python.chmod(0o755)
     monkeypatch.setenv("PATH", f"/nowhere{os.pathsep}{tmp_path}")
-    assert interpreter("/p", "python9", none) == str(python)
+    assert interpreter("/p", "python9", none).path == str(python)
     # Where it is not found, whoever starts it says so.
-    assert interpreter("/p", "python8", none) == "python8"
+    assert interpreter("/p", "python8", none).path == "python8"
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,51 @@ def test_a_bare_name_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
 def test_without_a_setting_it_is_that_of_the_environment_in_the_folder_else_our_own(
     present: set[str], expected: str
 ) -> None:
-    assert interpreter("/p", "", lambda path: str(path) in present) == expected
+    assert interpreter("/p", "", lambda path: str(path) in present).path == expected
 
 
 def test_a_setting_counts_more_than_an_environment_in_the_folder() -> None:
-    assert interpreter("/p", "/usr/bin/python3", lambda _: True) == "/usr/bin/python3"
+    assert interpreter("/p", "/usr/bin/python3", lambda _: True).path == "/usr/bin/python3"
 
 
 def test_a_link_to_an_interpreter_that_is_gone_is_none(tmp_path: Path) -> None:
     link = tmp_path / ".venv" / "bin" / "python"
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "gone")
-    assert interpreter(str(tmp_path), "") == sys.executable
+    assert interpreter(str(tmp_path), "").path == sys.executable
     (tmp_path / "gone").write_text("")
     # Kept as a link: the target would not know its environment.
-    assert interpreter(str(tmp_path), "") == str(link)
+    assert interpreter(str(tmp_path), "").path == str(link)
+
+
+OTHERS = {"active": "/active/python", "fallback": "/usr/bin/python3"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "present", "others", "expected", "source"),
+    [
+        ("/s/python", True, OTHERS, "/s/python", "the setting profileNeuron.interpreter"),
+        ("", True, OTHERS, "/active/python", "the Python extension"),
+        ("", True, {"fallback": "/usr/bin/python3"}, "/p/.venv/bin/python", "the folder's .venv"),
+        ("", False, {"fallback": "/usr/bin/python3"}, "/usr/bin/python3", "python3 on the PATH"),
+        ("", False, {}, sys.executable, "the Python that this server runs in"),
+    ],
+)
+def test_what_names_one_more_exactly_counts_first_and_says_so(
+    setting: str, present: bool, others: dict[str, str], expected: str, source: str
+) -> None:
+    assert interpreter("/p", setting, lambda _: present, **others) == Interpreter(expected, source)
+
+
+def test_one_that_cannot_be_started_says_why(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    what_to_do = "choose a Python with the setting profileNeuron.interpreter"
+    assert Interpreter(str(python), "").problem == f"{python} is not there; {what_to_do}"
+    python.mkdir()
+    assert Interpreter(str(python), "").problem == f"{python} is not there; {what_to_do}"
+    python.rmdir()
+    python.write_text("")
+    python.chmod(0o644)
+    assert Interpreter(str(python), "").problem == f"{python} cannot be executed; {what_to_do}"
+    python.chmod(0o755)
+    assert Interpreter(str(python), "").problem == ""

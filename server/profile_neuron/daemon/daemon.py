@@ -23,12 +23,13 @@ from profile_neuron.core.model import Activity, Failure
 from profile_neuron.core.project import module_place, project_root
 from profile_neuron.core.recording import file_name
 from profile_neuron.core.render import total_text
+from profile_neuron.core.status import EndedRun, Situation
 from profile_neuron.daemon import disk
 from profile_neuron.daemon.editor import Editor, RunNews
 from profile_neuron.daemon.files import OpenFile, Outcome, analysis
 from profile_neuron.daemon.foreign import ForeignProfiles
 from profile_neuron.daemon.input_sets import InputSets
-from profile_neuron.daemon.interpreters import Place, interpreter
+from profile_neuron.daemon.interpreters import Interpreter, Place, interpreter
 from profile_neuron.daemon.modules import ProjectModules, wanted_modules
 from profile_neuron.daemon.permission import Permission
 from profile_neuron.daemon.recordings import recorded_files, recording_digest, recording_of
@@ -66,7 +67,7 @@ from profile_neuron.errors import AgentLostError, ProfileNeuronError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from profile_neuron.core.model import (
         FunctionView,
@@ -124,8 +125,14 @@ class _Saved:
 class Daemon:
     """One per server. What an editor says is taken up at once; what a person asks for waits for the disk only."""
 
-    def __init__(self, editor: Editor) -> None:
+    def __init__(self, editor: Editor, fallback_interpreter: str = "") -> None:
+        """fallback_interpreter: the Python to run code with where nothing else names one; empty for our own."""
         self._editor = editor
+        self._fallback_interpreter = fallback_interpreter
+        # The interpreters that a person chose elsewhere in the editor, by workspace folder; of none for other files.
+        self._active_interpreters: dict[str, str] = {}
+        # Those that were used last, by root.
+        self._used_interpreters: dict[str, Interpreter] = {}
         # Rises whenever something else than a text may be shown differently.
         self.epoch = 0
         self._files: dict[str, OpenFile] = {}
@@ -177,6 +184,8 @@ class Daemon:
         self._input_sets = InputSets(_folder(state_folder, "inputs"))
         # Whether a person wants to see nothing of ours.
         self.is_hidden = False
+        # The last run that was not cancelled.
+        self._last_run: EndedRun | None = None
         # What functions printed in their last run.
         self._output: dict[FunctionId, list[str]] = {}
 
@@ -213,6 +222,16 @@ class Daemon:
                     file.forget_analysis()
                 self._start(self._load(file.path), f"load {file.path}")
         self._watch_foreign()
+        self._repaint(urgent=True)
+
+    def set_interpreters(self, active: Mapping[str, str]) -> None:
+        """The interpreters that a person chose elsewhere in the editor, by workspace folder."""
+        chosen = {root: path for root, path in active.items() if path}
+        if chosen == self._active_interpreters:
+            return
+        self._active_interpreters = chosen
+        for file in self._files.values():
+            self._start(self._load(file.path), f"load {file.path}")
         self._repaint(urgent=True)
 
     def set_trust(self, trusted: bool | None) -> None:
@@ -518,7 +537,7 @@ class Daemon:
         from profile_neuron.daemon.opening import Opening, without_viewer
         from profile_neuron.wire.messages import Opened, OpenRequest
 
-        place = Place(root, interpreter(root, settings.interpreter), settings.run_env)
+        place = self._place(root, settings)
         request = OpenRequest(
             secrets.token_hex(8),
             result.run_folder,
@@ -591,6 +610,60 @@ class Daemon:
             return ()
         state: ShownState | None = None if self._permission.granted(file.root) else "untrusted"
         return file.views(self.epoch, self._activity, state, self.settings_of(file.root).baseline)
+
+    def situation(self) -> Situation:
+        """What is going on, for a status item."""
+        running = self._running.function if self._running is not None else None
+        waiting = [wish.function for wish in self._scheduler.waiting]
+        expected = [function for functions in self._expected.values() for function in sorted(functions)]
+        return Situation(
+            off_because=self._off_because(),
+            is_hidden=self.is_hidden,
+            running=running.qualname if running is not None else "",
+            activity=self._activity(running) if running is not None else None,
+            waiting=tuple(item.qualname for item in dict.fromkeys((*waiting, *expected)) if item != running),
+            last=self._last_run,
+        )
+
+    def _off_because(self) -> str:
+        if self._permission.of_client is False:
+            return "The workspace is not trusted, so nothing in it is run; trust it in the editor."
+        roots = self._roots or tuple(file.root for file in self._files.values()) or ("",)
+        if not any(self.settings_of(root).enable for root in roots):
+            return "Profiling is switched off by the setting profileNeuron.enable."
+        return ""
+
+    def interpreter(self, root: str) -> Interpreter:
+        """Which Python runs the code of a folder; asks the disk, and may be called by any thread."""
+        return self._interpreter(root, self.settings_of(root))
+
+    def _interpreter(self, root: str, settings: Settings) -> Interpreter:
+        active = self._active_interpreter(root)
+        return interpreter(root, settings.interpreter, active=active, fallback=self._fallback_interpreter)
+
+    def _active_interpreter(self, root: str) -> str:
+        return self._active_interpreters.get(root if root in self._roots else "", "")
+
+    async def interpreters_in_use(self) -> tuple[tuple[str, Interpreter, str], ...]:
+        """The Python of each workspace folder, with what is wrong with it as far as the disk tells.
+
+        Without a workspace folder that of the file that was opened last, for an empty root; none before one is open.
+        """
+        roots = [(root, root) for root in self._roots] or [("", file.root) for file in self._files.values()][-1:]
+
+        def look() -> tuple[tuple[str, Interpreter, str], ...]:
+            found = [(name, self.interpreter(root)) for name, root in roots]
+            return tuple((name, item, item.problem) for name, item in found)
+
+        return await asyncio.to_thread(look)
+
+    def _place(self, root: str, settings: Settings) -> Place:
+        """Where code of a folder runs now."""
+        found = self._interpreter(root, settings)
+        if self._used_interpreters.get(root) != found:
+            self._used_interpreters[root] = found
+            log.info("code in %s is run by %s, %s", root, found.path, found.source)
+        return Place(root, found.path, settings.run_env)
 
     @property
     def foreign(self) -> ForeignProfiles | None:
@@ -739,8 +812,7 @@ class Daemon:
 
     def _surroundings(self, file: OpenFile) -> tuple[dict[str, Module], Toolchain | None, dict[FunctionId, str]]:
         """What the results of a file depend on outside of it; for a thread, since it reads files."""
-        settings = self.settings_of(file.root)
-        toolchain = self._toolchains.known(interpreter(file.root, settings.interpreter))
+        toolchain = self._toolchains.known(self.interpreter(file.root).path)
         return self._modules.look(self._wanted_modules(file)), toolchain, self._choices(file)
 
     def _choices(self, file: OpenFile) -> dict[FunctionId, str]:
@@ -953,7 +1025,8 @@ class Daemon:
         modules = [item.path for result in file.results_of(function)[:1] for item in result.modules]
         contents = [f"{path} {file.modules[path].sha256 if path in file.modules else ''}" for path in sorted(modules)]
         settings = self.settings_of(file.root)
-        return digest([file.run_key(function, found), settings.interpreter, *settings.of_runs, *contents])
+        chosen = settings.interpreter or self._active_interpreter(file.root)
+        return digest([file.run_key(function, found), chosen, *settings.of_runs, *contents])
 
     # Running.
 
@@ -964,7 +1037,7 @@ class Daemon:
         self._output[wish.function] = []
         summary, is_lost = "cancelled", False
         try:
-            place = Place(plan.root, interpreter(plan.root, plan.settings.interpreter), plan.settings.run_env)
+            place = self._place(plan.root, plan.settings)
             end = await self._carry_out(wish, plan, place)
             costs, kept = (None, "") if isinstance(end, tuple) else (end.costs, end.run_folder)
             if costs is not None and costs.functions[0].state == "fresh":
@@ -1108,6 +1181,7 @@ class Daemon:
             plan.choice,
             kept,
         )
+        self._last_run = EndedRun(result.qualname, result.finished_s, result)
         file = self._files.get(plan.path)
         if file is not None and file.root == plan.root:
             file.results = limited((result, *file.results))
@@ -1116,7 +1190,7 @@ class Daemon:
             # What was on disk when the run imported it may be another by now.
             self._know_modules(file, await asyncio.to_thread(self._modules.look, self._wanted_modules(file)))
             settings = self.settings_of(plan.root)
-            if interpreter(plan.root, settings.interpreter) == python:
+            if self.interpreter(plan.root).path == python:
                 for other in self._files.values():
                     if other is file or (other.root == file.root and not other.circumstances):
                         other.circumstances = _circumstances(other.path, other.root, settings, costs.toolchain)
@@ -1136,6 +1210,8 @@ class Daemon:
     def _end_without_result(
         self, wish: Wish, plan: _Plan, state: State, failure: Failure, costs: LineCosts | None = None
     ) -> None:
+        if state != "cancelled":
+            self._last_run = EndedRun(wish.function.qualname, time.time(), None, state, failure.reason)
         file = self._files.get(plan.path)
         if file is None:
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from profile_neuron.core.anchor import match
 from profile_neuron.core.findings import Finding, findings, unparsable
 from profile_neuron.core.foreign_text import foreign_lens, function_report
+from profile_neuron.core.heat import heat
 from profile_neuron.core.hover import Now, function_hover, line_hover, report
 from profile_neuron.core.render import HintSettings, hints, lenses
 from profile_neuron.daemon.scheduler import FunctionId
@@ -15,6 +16,7 @@ from profile_neuron.daemon.scheduler import FunctionId
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from profile_neuron.core.heat import Heat
     from profile_neuron.core.model import FunctionView
     from profile_neuron.core.render import Hint, Lens
     from profile_neuron.daemon.daemon import Daemon
@@ -40,6 +42,16 @@ class Screen:
             settings.hints_delta,
         )
         return hints(self._daemon.views(file), wanted)
+
+    def heat(self, file: OpenFile) -> tuple[Heat, ...]:
+        """How warm the lines of an analysed file are; of any number, since they take no room beside the text."""
+        settings = self._daemon.settings_of(file.root)
+        if self._daemon.is_hidden:
+            return ()
+        wanted = HintSettings(
+            settings.hints_min_share, settings.hints_min_time_ns, len(file.lines), settings.hints_stale == "mark"
+        )
+        return heat(self._daemon.views(file), wanted)
 
     def lenses(self, file: OpenFile) -> tuple[Lens, ...]:
         """Code lenses of an analysed file, sorted by line."""
@@ -67,10 +79,10 @@ class Screen:
         inner = [view for view in self._daemon.views(file) if view.spec.first_line <= line <= view.spec.last_line]
         for view in reversed(inner):
             if view.spec.first_line <= line <= view.spec.def_line:
-                return function_hover(view, _now())
+                return function_hover(view, now())
             for row in view.rows:
                 if row.line == line:
-                    return line_hover(view, row, _now())
+                    return line_hover(view, row, now())
         return ""
 
     def report(self, file: OpenFile, function: FunctionId) -> str:
@@ -78,7 +90,7 @@ class Screen:
         for view in self._daemon.views(file):
             if _id(file, view) == function:
                 numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
-                return report(view, numbered, _now())
+                return report(view, numbered, now())
         return ""
 
     def foreign_report(self, file: OpenFile, function: FunctionId) -> str:
@@ -91,7 +103,7 @@ class Screen:
             for place, capture, item in foreign.functions(file)
             if (place.qualname, place.occurrence) == function[1:]
         ]
-        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), _now())
+        return function_report(found, bool(found) and foreign.is_stale(file, found[0][0]), now())
 
     def _foreign_lenses(self, file: OpenFile) -> Iterator[Lens]:
         """Of each function the newest profile, where the text has the function by now."""
@@ -106,7 +118,7 @@ class Screen:
             if place in seen or line0 is None:
                 continue
             seen.add(place)
-            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), _now())
+            lens = foreign_lens(capture, function, line0 + 1, foreign.is_stale(file, capture), now())
             if lens is not None:
                 yield lens
 
@@ -134,6 +146,7 @@ def _id(file: OpenFile, view: FunctionView) -> FunctionId:
     return FunctionId(file.path, view.spec.qualname, view.occurrence)
 
 
-def _now() -> Now:
+def now() -> Now:
+    """The time at which a person of this machine looks."""
     now_s = time.time()
     return Now(now_s, time.localtime(now_s).tm_gmtoff)

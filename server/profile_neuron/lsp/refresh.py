@@ -1,4 +1,7 @@
-"""workspace/inlayHint/refresh and workspace/codeLens/refresh, merged, and only to clients that know them."""
+"""workspace/inlayHint/refresh and workspace/codeLens/refresh, merged, and only to clients that know them.
+
+What is sent unasked, such as diagnostics, goes with them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from concurrent.futures import Future
 
     from profile_neuron.lsp.server import Server
@@ -30,8 +33,9 @@ _KINDS = {
 class Refresh:
     """Sends what is urgent at once after a quiet time, and then at most once per quarter of a second."""
 
-    def __init__(self, server: Server, publish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, server: Server, publish: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
         self._server = server
+        # What is sent unasked, each by itself: one that fails takes none of the others along.
         self._publish = publish
         self._kinds = [
             method for method, name in _KINDS.items() if get_capability(server.client_capabilities, name, False)
@@ -65,13 +69,15 @@ class Refresh:
         self._timer = loop.call_at(at_s, self._send)
 
     def edited(self) -> None:
-        """A text is another: findings may have gone with it. The client asks for the rest by itself."""
+        """A text is another: what is sent unasked may be too. The client asks for the rest by itself."""
         if self._publish_timer is None and self._is_open:
-            self._publish_timer = asyncio.get_running_loop().call_later(_MERGED_S, self._publish_now)
+            self._publish_timer = asyncio.get_running_loop().call_later(_MERGED_S, self.publish)
 
-    def _publish_now(self) -> None:
+    def publish(self) -> None:
+        """Bring up to date what is sent unasked."""
         self._publish_timer = None
-        self._server.start(self._publish(), "publish diagnostics")
+        for publish in self._publish:
+            self._server.start(publish(), f"publish {publish.__qualname__}")
 
     def close(self) -> None:
         """Send nothing any more."""
@@ -83,7 +89,7 @@ class Refresh:
     def _send(self) -> None:
         self._timer = None
         self._last_s = asyncio.get_running_loop().time()
-        self._publish_now()
+        self.publish()
         for method in self._kinds:
             if method in self._unanswered:
                 self._due.add(method)

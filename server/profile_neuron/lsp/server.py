@@ -20,16 +20,18 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from profile_neuron import __version__
 from profile_neuron.daemon.daemon import Daemon
-from profile_neuron.lsp import from_proto, hover, trust
+from profile_neuron.lsp import from_proto, hover, notifications, trust
 from profile_neuron.lsp.code_lens import CodeLenses
 from profile_neuron.lsp.commands import Commands
 from profile_neuron.lsp.configuration import Configuration
 from profile_neuron.lsp.diagnostics import Diagnostics
 from profile_neuron.lsp.documents import Documents
+from profile_neuron.lsp.heat import LineHeat
 from profile_neuron.lsp.inlay_hint import InlayHints
 from profile_neuron.lsp.prepared import Prepared, converter
 from profile_neuron.lsp.progress import RunProgress
 from profile_neuron.lsp.refresh import Refresh
+from profile_neuron.lsp.status import StatusItem
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -66,6 +68,7 @@ class Protocol(LanguageServerProtocol):
         path = from_proto.path(params.text_document.uri) or ""
         self._server.hints.forget(path)
         self._server.lenses.forget(path)
+        self._server.heat.forget(path)
         self._server.refresh.edited()
 
     @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
@@ -96,6 +99,7 @@ class Server(LanguageServer):
     documents: Documents
     hints: InlayHints
     lenses: CodeLenses
+    heat: LineHeat
     configuration: Configuration
     refresh: Refresh
     run_progress: RunProgress
@@ -111,6 +115,8 @@ class Server(LanguageServer):
         )
         self.editor = LspEditor(self)
         self.encoding = "utf-16"
+        # What the client can do that is not in the protocol.
+        self.extension = notifications.ClientCapabilities()
         self.is_markdown = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.Future[None] | None = None
@@ -120,18 +126,25 @@ class Server(LanguageServer):
         encoding = self.protocol.workspace.position_encoding or "utf-16"
         self.encoding = encoding.value if isinstance(encoding, types.PositionEncodingKind) else encoding
         formats = get_capability(params.capabilities, "text_document.hover.content_format", [])
+        self.extension = notifications.capabilities(params.capabilities.experimental)
         self.is_markdown = types.MarkupKind.Markdown in (formats or [])
         given: Any = params.initialization_options if isinstance(params.initialization_options, dict) else {}
-        self.daemon = Daemon(self.editor)
+        options = notifications.initialization_options(given)
+        self.daemon = Daemon(self.editor, options.fallback_interpreter)
         self.documents = Documents(self.daemon, self.encoding)
         unstructure = self.protocol._converter.unstructure
         self.hints = InlayHints(self.daemon, self.encoding, self.is_markdown, unstructure)
         self.lenses = CodeLenses(self.daemon, unstructure)
-        self.refresh = Refresh(self, Diagnostics(self, self.daemon, self.encoding).publish)
+        self.heat = LineHeat(self, self.daemon)
+        published = [Diagnostics(self, self.daemon, self.encoding).publish]
+        if self.extension.heat:
+            published.append(self.heat.publish)
+        if self.extension.status:
+            published.append(StatusItem(self, self.daemon).publish)
+        self.refresh = Refresh(self, published)
         self.run_progress = RunProgress(self)
         self.daemon.set_roots(from_proto.folders(params))
-        trusted = given.get("trusted")
-        self.daemon.set_trust(trusted if isinstance(trusted, bool) else None)
+        self.daemon.set_trust(options.trusted)
         self.configuration = Configuration(self, self.daemon, given.get("settings"))
         for name, handler in Commands(self, self.daemon).table().items():
             self._add_command(name, handler)
@@ -213,6 +226,7 @@ def make_server() -> Server:
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
         server.refresh.open()
+        server.refresh.publish()
         server.configuration.start()
         server.documents.watch(server)
 
@@ -268,7 +282,14 @@ def make_server() -> Server:
     def renamed(params: types.RenameFilesParams) -> None:
         server.documents.rename(params)
 
-    @server.feature(trust.NOTIFICATION)
+    @server.feature(notifications.INTERPRETERS)
+    def chosen(params: Any) -> None:
+        word = notifications.interpreters(params)
+        if word is not None:
+            # Of no workspace folder for what is outside of all.
+            server.daemon.set_interpreters({from_proto.path(item.uri) or "": item.path for item in word.active})
+
+    @server.feature(notifications.TRUST)
     def trusted(params: Any) -> None:
         trust.notified(server.daemon, params)
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from profile_neuron.lsp import notifications
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from profile_neuron.daemon.daemon import Daemon
     from profile_neuron.lsp.server import Server
-
-# Our own notification: {"trusted": true}, whenever the editor's own notion of trust changes.
-NOTIFICATION = "profileNeuron/trust"
 
 _YES, _NO = "Trust and run", "Do not run"
 _NAMED = 5
@@ -40,7 +39,7 @@ def ask(server: Server, daemon: Daemon, root: str, names: Sequence[str]) -> None
 
 
 def notified(daemon: Daemon, params: Any) -> None:
-    """The client's own word on trust."""
-    trusted = getattr(params, "trusted", None)
-    if isinstance(trusted, bool):
-        daemon.set_trust(trusted)
+    """The client's own word on trust, whenever the editor's own notion of it changes."""
+    word = notifications.trust(params)
+    if word is not None:
+        daemon.set_trust(word.trusted)
