@@ -40,6 +40,7 @@ const QUIET = {
   'editor.minimap.enabled': false,
   'files.autoSave': 'off',
   'window.restoreWindows': 'none',
+  'remote.autoForwardPorts': false,
   'workbench.colorTheme': 'Default Light Modern',
 };
 
@@ -333,6 +334,22 @@ export class Window {
     });
   }
 
+  /** The bars beside lines: by line from 1, how wide, and solid or dotted. */
+  heat() {
+    return this.page.evaluate(() => {
+      const numbers = [...document.querySelectorAll('.monaco-editor .margin .line-numbers')];
+      const lineAt = (top) => numbers.find((item) => Math.abs(item.getBoundingClientRect().top - top) < 4)?.textContent;
+      const found = {};
+      for (const element of document.querySelectorAll('.monaco-editor .view-overlays .cdr[class*="ced-"]')) {
+        const { borderLeftWidth, borderLeftStyle } = getComputedStyle(element);
+        const width = Number.parseInt(borderLeftWidth);
+        const line = Number(lineAt(element.getBoundingClientRect().top));
+        if (width > 0) found[line] = `${width} ${borderLeftStyle}`;
+      }
+      return found;
+    });
+  }
+
   /** The titles of the lenses on the screen, from top to bottom. */
   lenses() {
     return this.page.evaluate(() =>
@@ -343,8 +360,23 @@ export class Window {
     );
   }
 
+  /** What is underlined on the screen: lines from 1. */
+  underlined() {
+    return this.page.evaluate(() => {
+      const numbers = [...document.querySelectorAll('.monaco-editor .margin .line-numbers')];
+      const lineAt = (top) => numbers.find((item) => Math.abs(item.getBoundingClientRect().top - top) < 4)?.textContent;
+      const found = [...document.querySelectorAll('.monaco-editor .view-overlays .cdr[class*="squiggly"]')];
+      return found.map((element) => Number(lineAt(element.getBoundingClientRect().top)));
+    });
+  }
+
   lens(title) {
     return this.page.locator('.monaco-editor .codelens-decoration a', { hasText: title });
+  }
+
+  /** What the editor shows while something is on, in the status bar or in a corner. */
+  progress(text) {
+    return this.page.locator('.statusbar-item, .notification-list-item-message').filter({ hasText: text });
   }
 
   /** A message in a corner of the window. */

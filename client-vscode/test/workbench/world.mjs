@@ -45,34 +45,22 @@ export function standIn(mode = 'kernels', more = {}) {
   return JSON.parse(said);
 }
 
-/** Processes that are below one of an id, itself included: id and command line. What ended and is not reaped is gone. */
-export function descendants(root) {
-  const all = fs
-    .readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => processOf(Number(name)) ?? []);
-  const found = new Set([root]);
-  for (let before = 0; before !== found.size;) {
-    before = found.size;
-    for (const { id, parent } of all) if (found.has(parent)) found.add(id);
-  }
-  return all.filter(({ id }) => found.has(id));
-}
-
-/** All processes that have a variable of that value in their environment. */
-export function processesWith(variable, value) {
+/** Processes that were started by an editor, with such a command line: id and command line. */
+export function ours(home, command) {
   return fs
     .readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((name) => read(`/proc/${name}/environ`).split('\0').includes(`${variable}=${value}`))
-    .flatMap((name) => processOf(Number(name)) ?? []);
+    .filter((name) => read(`/proc/${name}/environ`).split('\0').includes(`PROBE_FILE=${home.at('probe.json')}`))
+    .flatMap((name) => processOf(Number(name)) ?? [])
+    .filter((found) => command.test(found.command));
 }
 
+/** A process; nothing where it ended, also where nobody has reaped it. */
 function processOf(id) {
   const stat = read(`/proc/${id}/stat`);
-  const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  if (!parent || state === 'Z') return undefined;
-  return { id, parent: Number(parent), command: read(`/proc/${id}/cmdline`).split('\0').join(' ').trim() };
+  const [state] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  if (!state || state === 'Z') return undefined;
+  return { id, command: read(`/proc/${id}/cmdline`).split('\0').join(' ').trim() };
 }
 
 function read(file) {
