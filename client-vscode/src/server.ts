@@ -61,7 +61,7 @@ export class Server implements Disposable {
 
   /** Have every request of a type answered by a handler; before the first start. */
   answer<Params, Result>(type: RequestType<Params, Result, void>, handler: (params: Params) => Promise<Result>): void {
-    this.handlers.push((client) => client.onRequest(type, handler));
+    this.handlers.push((client) => client.onRequest(type.method, handler));
   }
 
   /** Send a notification, which is lost where the server does not run. */
