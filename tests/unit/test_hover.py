@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profile_neuron.core.hover import Now, function_hover, line_hover, moment, plain, report
+from profile_neuron.core.hover import Now, function_hover, line_hover, moment, plain
 from profile_neuron.core.model import FunctionView, OperatorCalls, OperatorRow, RemovedRow, ShownRow
+from profile_neuron.core.report import markdown_report
 from tests.unit.constructed import beside, even_change, failure, row, view
 
 MS = 1_000_000
@@ -116,7 +117,7 @@ def test_hovers_are_short_whatever_the_names() -> None:
 def test_names_of_the_user_are_text_in_every_place() -> None:
     shown, one = hostile_view()
     escaped = r"a\`b\|c\[d\]\(e\)\<f\>\*g\*\_h\_ \# i \!\[j\]\(http://k\) \`\`\` $\(l\) \\m \~\~n\~\~"
-    for text in (line_hover(shown, one, NOW), function_hover(shown, NOW), report(shown, [], NOW)):
+    for text in (line_hover(shown, one, NOW), function_hover(shown, NOW), markdown_report(shown, [], NOW)):
         assert escaped in text
         # Without them nothing is left that could be markup but what we wrote.
         ours = text.replace(escaped, "").replace(" <1 %", "")
@@ -150,7 +151,7 @@ def test_a_report_has_the_source_with_its_times_and_the_rest() -> None:
         12 * MS, [row(3, 1 * MS), row(5, 3 * MS)], costs={"unattributed_ns": 2 * MS, "operators": OPERATORS[:1]}
     )
     source = [(3, "def f(x):"), (4, "    # why"), (5, "    return x"), (6, "")]
-    lines = report(shown, source, NOW).split("\n")
+    lines = markdown_report(shown, source, NOW).split("\n")
     start = lines.index("```python")
     assert lines[start + 1 : start + 7] == [
         "    3   1.00 ms   8 % │ def f(x):",
@@ -165,7 +166,7 @@ def test_a_report_has_the_source_with_its_times_and_the_rest() -> None:
 
 def test_a_report_marks_a_figure_that_lines_share_and_counts_it_once() -> None:
     shared = [row(4, 6 * MS, shared=(4, 5)), row(5, 6 * MS, shared=(4, 5))]
-    text = report(view(12 * MS, [*shared, row(6, 6 * MS)]), [(4, "    a"), (5, "    b"), (6, "    c")], NOW)
+    text = markdown_report(view(12 * MS, [*shared, row(6, 6 * MS)]), [(4, "    a"), (5, "    b"), (6, "    c")], NOW)
     lines = [line for line in text.split("\n") if "│" in line]
     # Three times 50 % would not add up.
     assert sum("50 %" in line and "≈" not in line for line in lines) == 1
@@ -173,7 +174,7 @@ def test_a_report_marks_a_figure_that_lines_share_and_counts_it_once() -> None:
 
 @pytest.mark.parametrize("code", ["```", "    ````python", "~~~", "x = '`' * 3"])
 def test_code_with_fences_does_not_end_the_report(code: str) -> None:
-    lines = report(view(12 * MS), [(4, code), (5, "    after")], NOW).split("\n")
+    lines = markdown_report(view(12 * MS), [(4, code), (5, "    after")], NOW).split("\n")
     fence = next(line for line in lines if line.endswith("python") and line.startswith("`"))[: -len("python")]
     inside = lines[lines.index(f"{fence}python") + 1 : lines.index(fence)]
     assert [line.split("│ ")[1] for line in inside] == [code, "    after"]
@@ -181,7 +182,7 @@ def test_code_with_fences_does_not_end_the_report(code: str) -> None:
 
 
 def test_a_report_without_a_result_says_the_state_and_the_reason() -> None:
-    text = report(view(None, state="failed", failure=failure("RuntimeError: x|y")), [(4, "a")], NOW)
+    text = markdown_report(view(None, state="failed", failure=failure("RuntimeError: x|y")), [(4, "a")], NOW)
     assert text == "# f\n\nfailed\n\nRuntimeError: x\\|y\n"
 
 
@@ -261,7 +262,7 @@ def test_a_report_has_deltas_the_total_and_what_was_removed() -> None:
     compared = beside(
         shown, 13 * MS, {3: (1 * MS, 0.0), 5: (2 * MS, 0.0)}, removed=[RemovedRow("y = x | 2", 4 * MS)], noise=0.0
     )
-    lines = report(compared, [(3, "def f(x):"), (4, "    # why"), (5, "    return x")], NOW).split("\n")
+    lines = markdown_report(compared, [(3, "def f(x):"), (4, "    # why"), (5, "    return x")], NOW).split("\n")
     start = lines.index("```python")
     assert lines[start + 1 : start + 5] == [
         "    3   1.00 ms   8 %         │ def f(x):",
@@ -279,7 +280,7 @@ def test_what_a_function_was_called_with_is_in_its_hover_and_report_and_not_at_e
     assert made.result is not None
     made = replace(made, result=replace(made.result, signature="x: float32[8, 2], eps=1e-05"))
     assert r"called with x: float32\[8, 2\], eps=1e\-05" in function_hover(made, NOW).split("\n\n")
-    assert r"called with x: float32\[8, 2\], eps=1e\-05" in report(made, [(5, "x")], NOW).split("\n\n")
+    assert r"called with x: float32\[8, 2\], eps=1e\-05" in markdown_report(made, [(5, "x")], NOW).split("\n\n")
     assert "called with" not in line_hover(made, made.rows[0], NOW)
 
 
@@ -288,5 +289,5 @@ def test_how_the_worker_came_to_the_module_is_in_hover_and_report() -> None:
     assert made.result is not None
     made = replace(made, result=replace(made.result, loading="only f was replaced, the module stayed"))
     assert function_hover(made, NOW).split("\n\n")[-1] == "only f was replaced, the module stayed"
-    assert "- only f was replaced, the module stayed" in report(made, [(5, "x")], NOW).split("\n")
+    assert "- only f was replaced, the module stayed" in markdown_report(made, [(5, "x")], NOW).split("\n")
     assert "replaced" not in line_hover(made, made.rows[0], NOW)

@@ -9,8 +9,9 @@ from profile_neuron.core.anchor import match
 from profile_neuron.core.findings import Finding, findings, unparsable
 from profile_neuron.core.foreign_text import foreign_lens, function_report
 from profile_neuron.core.heat import heat
-from profile_neuron.core.hover import Now, function_hover, line_hover, report
+from profile_neuron.core.hover import Now, function_hover, line_hover
 from profile_neuron.core.render import HintSettings, hints, lenses
+from profile_neuron.core.report import markdown_report, report
 from profile_neuron.daemon.scheduler import FunctionId
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from profile_neuron.core.heat import Heat
     from profile_neuron.core.model import FunctionView
     from profile_neuron.core.render import Hint, Lens
+    from profile_neuron.core.report import Report
     from profile_neuron.daemon.daemon import Daemon
     from profile_neuron.daemon.files import OpenFile
 
@@ -85,12 +87,18 @@ class Screen:
                     return line_hover(view, row, now())
         return ""
 
-    def report(self, file: OpenFile, function: FunctionId) -> str:
+    def report(self, file: OpenFile, function: FunctionId) -> Report | None:
+        """The report of a function of an analysed file, from its decorator to its end; None where it is not there."""
+        for view in self._daemon.views(file):
+            if _id(file, view) == function:
+                return report(view, _numbered(file, view.spec.first_line, view.spec.last_line), now())
+        return None
+
+    def markdown_report(self, file: OpenFile, function: FunctionId) -> str:
         """A Markdown document about a function of an analysed file; empty where it is not there."""
         for view in self._daemon.views(file):
             if _id(file, view) == function:
-                numbered = enumerate(file.lines[view.spec.def_line - 1 : view.spec.last_line], view.spec.def_line)
-                return report(view, numbered, now())
+                return markdown_report(view, _numbered(file, view.spec.def_line, view.spec.last_line), now())
         return ""
 
     def foreign_report(self, file: OpenFile, function: FunctionId) -> str:
@@ -144,6 +152,10 @@ class Screen:
 
 def _id(file: OpenFile, view: FunctionView) -> FunctionId:
     return FunctionId(file.path, view.spec.qualname, view.occurrence)
+
+
+def _numbered(file: OpenFile, first: int, last: int) -> Iterator[tuple[int, str]]:
+    yield from enumerate(file.lines[first - 1 : last], first)
 
 
 def now() -> Now:

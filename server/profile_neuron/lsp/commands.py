@@ -18,7 +18,7 @@ from pygls.capabilities import get_capability
 from profile_neuron.daemon.scheduler import FunctionId
 from profile_neuron.daemon.screen import Screen
 from profile_neuron.folders import cache_folder
-from profile_neuron.lsp import from_proto, to_proto
+from profile_neuron.lsp import from_proto, notifications, to_proto
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -117,14 +117,22 @@ class Commands:
         self._daemon.toggle()
 
     async def show_report(self, arguments: list[Any]) -> None:
-        """Open a document with every line of a function and its operators, or about profiles of the user's own."""
+        """Show every line of a function and its operators, or a document about profiles of the user's own.
+
+        A client that draws reports itself is told of which one, and asks for it.
+        """
         _, about = _about(arguments)
         if about.get("foreign") is True:
             await self._show_foreign_report(arguments)
             return
         file, functions = await self._functions(arguments)
-        if file is not None and functions:
-            self._show_text(functions[0], "report", "md", self._screen.report(file, functions[0]))
+        if file is None or not functions:
+            return
+        if self._server.extension.report:
+            wanted = notifications.FunctionParams(file.uri, functions[0].qualname, functions[0].occurrence)
+            self._server.protocol.notify(notifications.SHOW_REPORT, notifications.to_json(wanted))
+        else:
+            self._show_text(functions[0], "report", "md", self._screen.markdown_report(file, functions[0]))
 
     async def _show_foreign_report(self, arguments: list[Any]) -> None:
         file = await self._file(arguments)

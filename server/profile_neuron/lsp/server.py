@@ -20,7 +20,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from profile_neuron import __version__
 from profile_neuron.daemon.daemon import Daemon
-from profile_neuron.lsp import from_proto, hover, notifications, trust
+from profile_neuron.lsp import from_proto, hover, notifications, report, trust
 from profile_neuron.lsp.code_lens import CodeLenses
 from profile_neuron.lsp.commands import Commands
 from profile_neuron.lsp.configuration import Configuration
@@ -281,6 +281,10 @@ def make_server() -> Server:
     @server.feature(types.WORKSPACE_DID_RENAME_FILES, _PYTHON_FILES)
     def renamed(params: types.RenameFilesParams) -> None:
         server.documents.rename(params)
+
+    @server.feature(notifications.REPORT)
+    async def reported(params: Any) -> Any:
+        return await report.answer(server.daemon, params)
 
     @server.feature(notifications.INTERPRETERS)
     def chosen(params: Any) -> None:
