@@ -30,7 +30,7 @@ class Ending:
 
 FRESH = Ending()
 CRASHED = Ending("crashed")
-TIMEOUT = Ending("timeout")
+TIMEOUT = Ending("timeout", at_here=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ BAD = (
     _body("kills itself", "os.kill(os.getpid(), 9)", ending=CRASHED, is_costly=True),
     # Of what a signal ends that can be caught, the line is known; what exits or is killed leaves none.
     _body("reads address 0", "ctypes.string_at(0)  # here", ending=Ending("crashed", at_here=True), is_costly=True),
-    _body("runs for ever", "while True: pass", ending=TIMEOUT, is_costly=True),
+    _body("runs for ever", "while True: pass  # here", ending=TIMEOUT, is_costly=True),
 )
 
 
@@ -112,7 +112,7 @@ TOPS = (
     Top("does not parse", "def broken(:", parses=False),
     Top("misses a module", "import a_module_that_is_nowhere  # here", Ending("ModuleNotFoundError", at_here=True)),
     Top("leaves", "sys.exit(3)  # here", Ending("SystemExit", at_here=True), is_costly=True),
-    Top("never ends", "while True: pass", TIMEOUT, is_costly=True),
+    Top("never ends", "while True: pass  # here", TIMEOUT, is_costly=True),
 )
 
 

@@ -18,7 +18,7 @@ from tests.torture import processes
 from tests.torture.conftest import limit_s
 from tests.torture.counts import Counts
 from tests.torture.editor import Editor, operators_shown, settings_for, wrong_state
-from tests.torture.sources import FRESH
+from tests.torture.sources import BAD, FRESH, TOPS, Slot, Source
 from tests.torture.steps import ENVIRONMENTS, TIMEOUT_S, begin_runs_of, look_for_what_is_left, plan, restore
 from tests.torture.world import World
 
@@ -81,6 +81,37 @@ def test_nothing_is_lost_or_left_whatever_happens(
     for name, least in AT_LEAST.items():
         assert counts.of[name] >= least * count // 2000, name
     assert counts.of["runs fresh"] + counts.of["runs failed"] >= FINISHED_AT_LEAST * count // 2000
+
+
+_FAILING = tuple(Slot(f"alpha_{number}", kind, 1) for number, kind in enumerate(BAD) if kind.ending != FRESH)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(Source(_FAILING), id="functions"),
+        *(pytest.param(Source(_FAILING[:1], top=top), id=top.name) for top in TOPS if top.ending != FRESH),
+    ],
+)
+def test_what_fails_ends_as_its_text_says(source: Source, tmp_path: Path) -> None:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (folder / "pyproject.toml").touch()
+    world = World.begin(folder, random.Random(0))
+    file = world.files[0]
+    file.edited = file.saved = source
+    file.path.write_text(source.text)
+    counts = Counts()
+    editor = Editor(world, counts, tmp_path / "home", settings_for(PATIENT_S, ""))
+    editor.start()
+    editor.open(file)
+    editor.command("profileAllStale")
+    editor.collect()
+    editor.calm()
+    check_states(editor, file)
+    editor.stop()
+    assert counts.faults == []
+    assert counts.of["runs failed"] == sum(bool(source.ending(slot).failure) for slot in source.slots)
 
 
 def end(editor: Editor) -> None:
