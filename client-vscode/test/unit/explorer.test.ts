@@ -112,7 +112,6 @@ describe('a page of the viewer', () => {
   );
 
   test('a browser that does not open is told, with the address', async () => {
-    env.asExternalUri.mockImplementation((uri: Uri) => Promise.resolve(uri));
     env.openExternal.mockResolvedValueOnce(false);
     expect((await openPage(PAGE)).problem).toMatch(/^no browser was opened; open http:\/\/localhost:3001\/profile\//);
   });

@@ -176,7 +176,7 @@ describe('asking a Python for its version', () => {
 
   test('a real one answers', async () => {
     const found = outside(process.env.PATH ?? '', [], realFiles)[0];
-    expect(await probe(found!.path)).toEqual({ version: [3, expect.any(Number)] });
+    expect(await probe(found!.path)).toMatchObject({ version: { 0: 3, length: 2 } });
   });
 
   test('what prints something else is no Python', async () => {
@@ -185,9 +185,10 @@ describe('asking a Python for its version', () => {
   });
 
   test('what is not there cannot be run', async () => {
-    expect(await probe(path.join(root, 'gone'))).toEqual({
-      problem: expect.stringMatching(/^cannot be run: .*ENOENT/),
-    });
+    expect(await probe(path.join(root, 'gone'))).toHaveProperty(
+      'problem',
+      expect.stringMatching(/^cannot be run: .*ENOENT/),
+    );
   });
 
   test('what hangs is ended with all that it started', async () => {
@@ -204,7 +205,7 @@ describe('asking a Python for its version', () => {
 function isGone(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return /\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    return fs.readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
   } catch {
     return true;
   }

@@ -174,6 +174,7 @@ export function reset(): void {
     },
   });
   vi.clearAllMocks();
+  env.asExternalUri.mockImplementation((uri: Uri) => Promise.resolve(uri));
 }
 
 export const commands = {
@@ -231,7 +232,7 @@ export const workspace = {
     inspect: (name: string) => ({ workspaceFolderValue: editor.settings[`folder:${section}.${name}`] }),
     update: vi.fn((name: string, value: unknown, target: number) => {
       editor.settings[`${section}.${name}`] = value;
-      editor.settings['target'] = target;
+      editor.settings.target = target;
       return Promise.resolve();
     }),
   }),
