@@ -16,7 +16,10 @@ export default tseslint.config(
   },
   {
     files: ['test/unit/**/*.ts'],
-    rules: { '@typescript-eslint/no-non-null-assertion': 'off' },
+    rules: {
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
+    },
   },
   { files: ['*.mjs'], extends: [tseslint.configs.recommended] },
 );

@@ -17,10 +17,15 @@
   /** @param {import('../src/protocol').Report | null} report */
   function show(report) {
     const isFirst = main.childElementCount === 0;
+    const focused = document.activeElement?.id;
     main.replaceChildren(...(report === null ? [element('p', 'There is no result of this function.')] : parts(report)));
     const state = /** @type {{ top?: number } | undefined} */ (editor.getState());
     if (isFirst && state?.top) {
       window.scrollTo(0, state.top);
+    }
+    // Who goes through the lines by keyboard stays on theirs.
+    if (focused) {
+      document.getElementById(focused)?.focus();
     }
   }
 
@@ -56,6 +61,7 @@
    */
   function rowOf(row, hasDelta) {
     const go = element('button', String(row.line + 1));
+    go.id = `line-${row.line}`;
     go.setAttribute('aria-label', `Go to line ${row.line + 1}`);
     const number = scoped(element('th', '', 'line'), 'row');
     number.append(go);

@@ -147,7 +147,7 @@ export function pageHtml(webview: Pick<Webview, 'asWebviewUri' | 'cspSource'>, m
 <link rel="stylesheet" href="${address('report.css')}">
 </head>
 <body>
-<main id="report" aria-live="polite"></main>
+<main id="report"></main>
 <script nonce="${nonce}" src="${address('report.js')}"></script>
 </body>
 </html>
