@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from tests.contract.test_agent import ended
 from tests.lsp.cases import Message, Played, play
 from tests.lsp.client import Client, Document, path_of
 from tests.lsp.conftest import DECORATOR_MODULES
+from tests.lsp.extension import HEAT, STATUS, able_to, heat_of, until_status
 from tests.lsp.screen import act, diagnostics, hints, lenses, logged, ready, settle, until, until_lens
 
 if TYPE_CHECKING:
@@ -714,3 +716,22 @@ class TestEnding:
         settle(client, root)
         assert lenses(client, quick.uri) == titles
         assert processes(root) == [client.process.pid], "what is known is shown without any agent"
+
+
+def test_our_extension_is_told_of_the_same_run_as_hints_lens_and_report(start: Start, tmp_path: Path) -> None:
+    client = start([tmp_path / "ws"], capabilities=able_to("heat", "status", "report"))
+    document = client.open(tmp_path / "ws" / "model.py", dedented(QUICK))
+    document.save()
+    titles = until_lens(client, document.uri, "Re-profile", COLD_S)
+    (told,) = client.all(HEAT)
+    heat = heat_of(told.params)
+    assert list(heat) == list(hints(client, document.uri))
+    report = client.request("profileNeuron/report", {"uri": document.uri, "qualname": "f", "occurrence": 0})
+    parts = {row["line"] + 1: row["part"] for row in report["rows"] if row["time"]}
+    assert heat == {line: (math.ceil(5 * math.sqrt(part)), False) for line, part in parts.items()}
+    assert sum(parts.values()) == pytest.approx(1.0)
+    time_text = titles[0].removeprefix("cpu ")
+    done = until_status(client, lambda params: params["text"] == f"cpu ✓ {time_text}")
+    assert done["detail"].startswith(f"f: cpu {time_text} at ")
+    assert [item["path"] for item in done["interpreters"]] == [sys.executable]
+    assert any(message.params["isBusy"] for message in client.all(STATUS))

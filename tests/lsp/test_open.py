@@ -15,8 +15,9 @@ from urllib.request import urlopen
 import pytest
 
 from tests.conftest import ROOT
-from tests.lsp.client import CAPABILITIES, path_of
-from tests.lsp.screen import act, lenses, said, until
+from tests.lsp.client import CAPABILITIES, LspError, path_of
+from tests.lsp.extension import able_to
+from tests.lsp.screen import act, lenses, said, settle, until
 from tests.lsp.test_live import COLD_S, SETTINGS, start
 from tests.standin import FOLDER, environment
 from tests.unit.test_viewer import free_ports
@@ -300,6 +301,111 @@ def test_a_client_that_cannot_open_pages_is_told_the_address(start: Callable[...
     assert message["message"] == (
         f"naive is shown at http://localhost:{place.ports[0]}/profile/{place.ingested()[0]['name']}"
     )
+
+
+CAPTURE, PAGE = "profileNeuron/openCapture", "profileNeuron/openPage"
+
+
+@pytest.fixture(scope="class")
+def extension(
+    start: Callable[..., Client], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Client, Document, Setting]:
+    """A client that opens captures and pages itself, if its answers say so."""
+    place = Setting(tmp_path_factory.mktemp("extension"))
+    client = start([place.folder / "ws"], settings=place.settings, capabilities=able_to("openCapture", "openPage"))
+    return client, saved(client), place
+
+
+class TestAClientThatOpensThemItself:
+    def test_is_asked_for_the_capture_before_anything_is_processed(
+        self, extension: tuple[Client, Document, Setting]
+    ) -> None:
+        client, document, place = extension
+        client.answers |= {CAPTURE: lambda _: {"isShown": True, "problem": ""}}
+        mark = click(client, document, "naive")
+        asked = client.wait_for(CAPTURE, after=mark)
+        assert (asked["name"], asked["mode"]) == ("naive", "auto")
+        assert json.loads((Path(asked["folder"]) / "run.json").read_text())["qualname"] == "naive"
+        settle(client, client.roots[0])
+        assert (place.ingested(), client.count(PAGE), said(client, mark)) == ([], 0, [])
+
+    def test_may_leave_the_capture_to_the_viewer_and_show_its_page(
+        self, extension: tuple[Client, Document, Setting]
+    ) -> None:
+        client, document, place = extension
+        client.answers |= {
+            CAPTURE: lambda _: {"isShown": False, "problem": "there is no extension of Neuron Explorer"},
+            PAGE: lambda _: {"isShown": True, "problem": ""},
+        }
+        mark = click(client, document, "compiled")
+        page = client.wait_for(PAGE, after=mark, timeout_s=SHOWN_S)
+        (done,) = place.ingested()
+        assert page == {"url": f"http://localhost:{place.ports[0]}/profile/{done['name']}", "apiPort": place.ports[1]}
+        settle(client, client.roots[0])
+        assert client.count("window/showDocument", mark) == 0
+        assert [text for text in said(client, mark) if "takes minutes" not in text and "may take" not in text] == []
+
+    @pytest.mark.parametrize(
+        ("answer", "why"),
+        [
+            ({"isShown": False, "problem": "port 3002 is taken here; free it."}, "port 3002 is taken here; free it; "),
+            ({"isShown": "yes"}, ""),
+            (None, ""),
+            (LspError(-32000, "no"), ""),
+        ],
+    )
+    def test_that_does_not_show_the_page_has_its_address_said(
+        self, answer: object, why: str, extension: tuple[Client, Document, Setting]
+    ) -> None:
+        client, document, place = extension
+
+        def shown(_: object) -> object:
+            if isinstance(answer, LspError):
+                raise answer
+            return answer
+
+        client.answers |= {CAPTURE: shown, PAGE: shown}
+        text = warned(client, document, "compiled")
+        assert (
+            text == f"{why}compiled is shown at http://localhost:{place.ports[0]}/profile/{place.ingested()[0]['name']}"
+        )
+
+    @pytest.mark.parametrize(
+        ("problem", "sentence"),
+        [
+            ("install the extension of Neuron Explorer", "install the extension of Neuron Explorer"),
+            (
+                "",
+                "no extension of your editor shows the capture of fused; set profileNeuron.explorer.mode to browser to "
+                "see it in one",
+            ),
+        ],
+    )
+    def test_that_is_the_only_one_to_show_it_says_why_it_does_not(
+        self, problem: str, sentence: str, extension: tuple[Client, Document, Setting]
+    ) -> None:
+        client, document, place = extension
+        client.answers |= {CAPTURE: lambda _: {"isShown": False, "problem": problem}}
+        self.use(client, place, "extension")
+        assert warned(client, document, "fused") == sentence
+        self.use(client, place, "auto")
+        assert not any(item["name"].startswith("fused") for item in place.ingested())
+
+    def test_is_not_asked_for_the_capture_where_a_browser_is_to_show_it(
+        self, extension: tuple[Client, Document, Setting]
+    ) -> None:
+        client, document, place = extension
+        client.answers |= {PAGE: lambda _: {"isShown": True, "problem": ""}}
+        self.use(client, place, "browser")
+        mark = click(client, document, "compiled")
+        client.wait_for(PAGE, after=mark, timeout_s=SHOWN_S)
+        assert client.count(CAPTURE, mark) == 0
+        self.use(client, place, "auto")
+
+    def use(self, client: Client, place: Setting, mode: str) -> None:
+        mark = client.mark()
+        client.configure({**place.settings, "explorer": {**place.settings["explorer"], "mode": mode}})
+        client.wait_for("workspace/codeLens/refresh", after=mark)
 
 
 def test_without_neuron_explorer_the_folder_of_the_capture_is_offered(

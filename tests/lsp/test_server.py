@@ -942,7 +942,7 @@ class TestCommands:
     def test_all_of_them_are_offered(self, client: Client) -> None:
         offered = client.capabilities["executeCommandProvider"]["commands"]
         assert sorted(name.removeprefix("profileNeuron.server.") for name in offered) == [
-            "addInputs", "cancel", "cancelAll", "clear", "goToFailure", "openInExplorer", "pinBaseline",
+            "addInputs", "cancel", "cancelAll", "clear", "doctor", "goToFailure", "openInExplorer", "pinBaseline",
             "profileAllStale", "profileFile", "profileFunction", "release", "selectInputs", "showLog", "showReport",
             "toggleInline", "unpinBaseline",
         ]  # fmt: skip

@@ -164,7 +164,8 @@ def test_our_programs_start_isolated() -> None:
     assert command[-2:] == ["/own", "argument"]
     starts = [path for path in files() if re.search(r"create_subprocess|Popen\(|subprocess\.call", path.read_text())]
     found = {str(path.relative_to(PACKAGE)) for path in starts}
-    assert found == {"agent/child.py", "daemon/agent_client.py", "daemon/foreign.py", "__main__.py"}
+    own = {"agent/child.py", "daemon/agent_client.py", "daemon/checkup.py", "daemon/foreign.py", "__main__.py"}
+    assert found == own
 
 
 def test_text_is_split_into_lines_in_one_place() -> None:

@@ -63,7 +63,7 @@ from profile_neuron.daemon.trust import TrustRecord
 from profile_neuron.daemon.wanted import Cause, needed, needs_run
 from profile_neuron.daemon.wanted import limited as limited_functions
 from profile_neuron.daemon.watcher import Watcher
-from profile_neuron.errors import AgentLostError, ProfileNeuronError
+from profile_neuron.errors import AgentLostError, HostError, ProfileNeuronError
 from profile_neuron.folders import cache_folder, state_folder
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     )
     from profile_neuron.core.modules import Module
     from profile_neuron.core.outline import FunctionOutline, Outline
-    from profile_neuron.daemon.opening import Opening
+    from profile_neuron.daemon.opening import Capture, Opening
     from profile_neuron.daemon.runs import Runs
     from profile_neuron.errors import SourceError
     from profile_neuron.wire.messages import RunDone
@@ -513,9 +513,26 @@ class Daemon:
             self._editor.log(sentence)
         return sentences
 
-    async def open(self, function: FunctionId) -> Opening:
-        """Have the capture of the result that is shown opened in Neuron Explorer, which may take many minutes."""
-        from profile_neuron.daemon.opening import Opening, without_viewer
+    async def checkup(self, path: str) -> tuple[str, str]:
+        """What the doctor says of the Python that runs the code of a path, with the folder that it runs it for.
+
+        An empty path means the first workspace folder. Raises ProfileNeuronError with one sentence.
+        """
+        from profile_neuron.daemon.checkup import checkup
+
+        file = self._files.get(path)
+        root = file.root if file is not None else self._root_of(path) if path else "".join(self._roots[:1])
+        if not root:
+            raise HostError("no folder is open whose Python could be looked at; open one, or a Python file")
+        if not self._permission.granted(root):
+            # The interpreter, which may be one of the folder, is executed for it.
+            raise HostError(f"{root} is not trusted, so its Python is not started; trust it in the editor")
+        place = self._place(root, self.settings_of(root))
+        return await checkup(place.python, place.environment), root
+
+    async def capture(self, function: FunctionId) -> Capture | Opening:
+        """The capture of the result that is shown of a function, or why it cannot be opened."""
+        from profile_neuron.daemon.opening import Capture, Opening, without_viewer
 
         file = self._files.get(function.path)
         views = self.views(file) if file is not None else ()
@@ -531,20 +548,18 @@ class Daemon:
         if not self._permission.granted(file.root):
             # An agent is started by the interpreter, which may be one of the folder.
             return Opening("this workspace is not trusted, so nothing is started for it; trust it in the editor")
-        return await self._open(result, file.root, settings)
+        return Capture(result.qualname, result.run_folder, file.root, settings)
 
-    async def _open(self, result: Result, root: str, settings: Settings) -> Opening:
+    async def open(self, capture: Capture) -> Opening:
+        """Have a capture opened in Neuron Explorer, which may take many minutes."""
         from profile_neuron.daemon.opening import Opening, without_viewer
         from profile_neuron.wire.messages import Opened, OpenRequest
 
-        place = self._place(root, settings)
+        settings = capture.settings
         request = OpenRequest(
-            secrets.token_hex(8),
-            result.run_folder,
-            result.qualname,
-            settings.explorer_ui_port,
-            settings.explorer_api_port,
+            secrets.token_hex(8), capture.folder, capture.name, settings.explorer_ui_port, settings.explorer_api_port
         )
+        place = self._place(capture.root, settings)
         try:
             answer = await (await self._ready_runs().agents.of_root(place)).open(request)
         except ProfileNeuronError as error:
@@ -552,7 +567,7 @@ class Daemon:
         if isinstance(answer, Opened):
             return Opening(url=answer.url)
         if answer.is_missing:
-            return await asyncio.to_thread(without_viewer, result.run_folder, answer.reason)
+            return await asyncio.to_thread(without_viewer, capture.folder, answer.reason)
         return Opening(answer.reason)
 
     def toggle(self) -> None:

@@ -15,7 +15,21 @@ from profile_neuron.folders import cache_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from profile_neuron.daemon.settings import Settings
+
 _PERFETTO = "https://ui.perfetto.dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What a person wants to see, and how."""
+
+    # The function that it is of.
+    name: str
+    folder: str
+    # Whose it is.
+    root: str
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True)

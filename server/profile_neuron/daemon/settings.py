@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from profile_neuron.core.core_list import parse_cores
+from profile_neuron.core.findings import DEFAULT_SEVERITIES
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -26,7 +27,7 @@ ProfileMode = Literal["runtime", "device"]
 Baseline = Literal["previous", "pinned"]
 ExplorerMode = Literal["auto", "extension", "browser", "none"]
 
-DIAGNOSTIC_CODES = ("run-failed", "timeout", "no-inputs", "device-busy", "regression")
+DIAGNOSTIC_CODES = tuple(DEFAULT_SEVERITIES)
 DIAGNOSTIC_SEVERITIES = ("hint", "information", "warning", "off")
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException
 
+from profile_neuron.daemon.opening import Opening
 from profile_neuron.daemon.scheduler import FunctionId
 from profile_neuron.daemon.screen import Screen
+from profile_neuron.errors import ProfileNeuronError
 from profile_neuron.folders import cache_folder
 from profile_neuron.lsp import from_proto, notifications, to_proto
 
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
 
     from profile_neuron.daemon.daemon import Daemon
     from profile_neuron.daemon.files import OpenFile
+    from profile_neuron.daemon.opening import Capture
     from profile_neuron.lsp.server import Server
+
+log = logging.getLogger(__name__)
 
 _OPEN_FOLDER = "Open the folder"
 # An opening that takes longer is told of.
@@ -60,6 +67,7 @@ class Commands:
             "addInputs": self.add_inputs,
             "selectInputs": self.select_inputs,
             "openInExplorer": self.open_in_explorer,
+            "doctor": self.doctor,
         }
         return {f"{to_proto.COMMAND_PREFIX}{name}": handler for name, handler in found.items()}
 
@@ -153,6 +161,24 @@ class Commands:
         if functions:
             self._show_text(functions[0], "log", "txt", self._screen.log_of(functions[0]))
 
+    async def doctor(self, arguments: list[Any]) -> None:
+        """Open a document with what the doctor says of a folder's Python; without an argument of the first one's."""
+        document, _ = _about(arguments)
+        self._server.start(self._check_up(from_proto.path(document) or ""), "doctor")
+
+    async def _check_up(self, path: str) -> None:
+        checkup = asyncio.ensure_future(self._daemon.checkup(path))
+        done, _ = await asyncio.wait([checkup], timeout=_QUIET_S)
+        if not done:
+            text = "the doctor starts your Python and looks at its packages and the device, which may take a minute"
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        try:
+            text, root = await checkup
+        except ProfileNeuronError as error:
+            self._server.editor.warn(str(error))
+        else:
+            self._show_document(f"{Path(root).name}-doctor", root, "txt", text, f"what the doctor says of {root}")
+
     async def open_in_explorer(self, arguments: list[Any]) -> None:
         """Show the capture of a function in Neuron Explorer; nothing waits until that has processed it."""
         _, functions = await self._functions(arguments)
@@ -160,19 +186,63 @@ class Commands:
             self._server.start(self._open(functions[0]), f"open {functions[0].qualname}")
 
     async def _open(self, function: FunctionId) -> None:
-        name = function.qualname
-        opening = asyncio.ensure_future(self._daemon.open(function))
+        capture = await self._daemon.capture(function)
+        if isinstance(capture, Opening):
+            self._tell(capture)
+        elif not await self._is_opened_by_client(capture):
+            await self._open_in_viewer(capture)
+
+    async def _is_opened_by_client(self, capture: Capture) -> bool:
+        """Whether the client needs no viewer of ours, since it shows a capture itself or nothing else may."""
+        mode = capture.settings.explorer_mode
+        if mode not in ("auto", "extension") or not self._server.extension.open_capture:
+            return False
+        params = notifications.OpenCaptureParams(capture.name, capture.folder, mode)
+        result = await self._ask(notifications.OPEN_CAPTURE, params)
+        if not result.is_shown and mode == "extension":
+            self._server.editor.warn(
+                result.problem
+                or f"no extension of your editor shows the capture of {capture.name}; set profileNeuron.explorer.mode "
+                "to browser to see it in one"
+            )
+        return result.is_shown or mode == "extension"
+
+    async def _open_in_viewer(self, capture: Capture) -> None:
+        name = capture.name
+        opening = asyncio.ensure_future(self._daemon.open(capture))
         done, _ = await asyncio.wait([opening], timeout=_QUIET_S)
         if not done:
             text = f"Neuron Explorer reads the capture of {name}, which may take minutes"
             self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
         opened = await opening
-        if opened.url:
+        if not opened.url:
+            self._tell(opened)
+        elif self._server.extension.open_page:
+            params = notifications.OpenPageParams(opened.url, capture.settings.explorer_api_port)
+            result = await self._ask(notifications.OPEN_PAGE, params)
+            if not result.is_shown:
+                why = f"{result.problem.rstrip('.')}; " if result.problem else ""
+                self._server.editor.warn(f"{why}{name} is shown at {opened.url}")
+        else:
             self._show_page(opened.url, f"{name} is shown at {opened.url}")
-        elif opened.folder:
+
+    def _tell(self, opened: Opening) -> None:
+        """Say why no page shows a capture, and offer what there is in its place."""
+        if opened.folder:
             self._offer_folder(opened.folder, opened.problem)
         elif opened.problem:
             self._server.editor.warn(opened.problem)
+
+    async def _ask(self, method: str, params: object) -> notifications.OpenResult:
+        """Have our extension show something; waits for its answer, so only for tasks."""
+        try:
+            answer = await asyncio.wrap_future(
+                self._server.protocol.send_request(method, notifications.to_json(params))
+            )
+        except JsonRpcException as error:
+            log.warning("the client answered %s with an error: %s", method, error)
+            return notifications.OpenResult()
+        return notifications.open_result(answer)
 
     def _show_page(self, url: str, otherwise: str) -> None:
         """Have the client open an address in a browser, or say it to one that cannot or does not."""
@@ -313,16 +383,22 @@ class Commands:
         return file, functions
 
     def _show_text(self, function: FunctionId, kind: str, suffix: str, text: str) -> None:
-        """Open a text of ours as a file of the user's cache folder."""
-        digest = hashlib.sha256("\0".join(map(str, function)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        name = re.sub(r"[^A-Za-z0-9_.]+", "-", function.qualname)[:60]
+        """Open a text of ours about a function."""
+        identity = "\0".join(map(str, function))
+        what = f"the {kind} of {function.qualname}"
+        self._show_document(f"{function.qualname[:60]}-{kind}", identity, suffix, text, what)
+
+    def _show_document(self, title: str, identity: str, suffix: str, text: str, what: str) -> None:
+        """Open a text of ours as a file of the user's cache folder, the same one for the same title and identity."""
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = re.sub(r"[^A-Za-z0-9_.]+", "-", title)
         try:
-            path = Path(cache_folder("documents"), f"{name}-{kind}-{digest}.{suffix}")
+            path = Path(cache_folder("documents"), f"{name}-{digest}.{suffix}")
             path.write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
-            self._server.editor.warn(f"the {kind} of {function.qualname} cannot be written: {error}")
+            self._server.editor.warn(f"{what} cannot be written: {error}")
             return
-        self._show(to_proto.uri(str(path)), None, f"the {kind} of {function.qualname} is in {path}")
+        self._show(to_proto.uri(str(path)), None, f"{what} is in {path}")
 
     def _show(self, document: str, selection: types.Range | None, otherwise: str) -> None:
         """Have the client show a document, or say where it is to one that cannot."""
