@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from profile_neuron.core.launch import isolated_command
+from profile_neuron.daemon import agent_client
 from profile_neuron.daemon.agent_client import AgentClient
 from profile_neuron.daemon.agents import Agents
 from profile_neuron.daemon.hosts import LocalHost, packages_folder
 from profile_neuron.daemon.interpreters import Place
-from profile_neuron.errors import AgentError, HostError
+from profile_neuron.errors import AgentError, AgentLostError, HostError
 from profile_neuron.folders import cache_folder
 from profile_neuron.wire.codec import Decoder, encode
 from profile_neuron.wire.messages import (
@@ -725,15 +726,27 @@ def bad_python(tmp_path: Path, script: str) -> str:
 
 BAD_AGENTS = {
     "not executable": (None, HostError, "cannot be started"),
-    "ends at once": ("exit 3", AgentError, "the agent ended early"),
-    "says why": ("echo 'disk is full' >&2; exit 3", AgentError, "the agent ended early: disk is full"),
+    "ends at once": ("exit 3", HostError, r"/python cannot be used \(it ended with exit code 3\); name another"),
+    "says why": (
+        "echo 'disk is full' >&2; exit 3",
+        HostError,
+        r"/python cannot be used \(disk is full\); name another",
+    ),
+    "is no Python": ("exit 0", HostError, r"/python cannot be used \(it ended with exit code 0\)"),
+    "is killed": ("kill -9 $$", AgentLostError, "the agent ended early"),
+    "is killed below its keeper": ("exit 137", AgentLostError, "the agent ended early"),
+    "hangs": ("exec sleep 600", HostError, "did not start an agent within 1 s; profile again, or name another"),
     "floods": ("while :; do echo not a protocol at all; done", AgentError, "does not speak this protocol"),
     "too old": (f"exec {shutil.which('cat')}", AgentError, "speaks another protocol"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_AGENTS)
-def test_an_agent_that_misbehaves_at_hello_is_one_sentence(kind: str, tmp_path: Path) -> None:
+def test_an_agent_that_misbehaves_at_hello_is_one_sentence(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "hangs":
+        monkeypatch.setattr(agent_client, "_HELLO_S", 1.0)
     script, error, sentence = BAD_AGENTS[kind]
     python = str(tmp_path / "none") if script is None else bad_python(tmp_path, script)
     if kind == "too old":

@@ -385,6 +385,7 @@ def costs(request: RunRequest, text: str, spec: FunctionSpec, directives: list[D
             device_name=DEVICE,
             clock=CLOCK,
             site_packages=sysconfig.get_paths()["purelib"],
+            has_decorator={"0": False, "1": True}.get(os.environ.get("PN_FAKE_DECORATOR", "")),
         ),
         inputs=next((item.argument for item in directives if item.word == "inputs"), _INPUTS),
         warmup=DEFAULT_WARMUP,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import pytest
 
 from profile_neuron.core.launch import bundled_command
 from tests.interpreters import bare_interpreter, bundle
-from tests.lsp.client import Client
-from tests.lsp.screen import hints, lenses, logged, ready, until, until_lens
+from tests.lsp.client import CAPABILITIES, Client, Document, lsp_range
+from tests.lsp.screen import edit_of, hints, lenses, logged, ready, until, until_lens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,11 +56,18 @@ def start(libs: Path, tmp_path: Path) -> Iterator[Start]:
     """Start servers from the bundle, each with a home of its own."""
     clients: list[Client] = []
 
-    def started(python: Path | str, root: Path, settings: dict[str, Any], **environment: str) -> Client:
+    def started(
+        python: Path | str, root: Path, settings: dict[str, Any], actions: bool = False, **environment: str
+    ) -> Client:
         root.mkdir(exist_ok=True)
         folders = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_STATE_HOME": str(tmp_path / "state")}
         command = bundled_command(str(python), str(libs), "serve")
-        client = Client.start([root], settings=settings, env={**folders, **environment}, command=command)
+        offered = copy.deepcopy(CAPABILITIES)
+        if actions:
+            offered["textDocument"]["codeAction"] = {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}}}
+        client = Client.start(
+            [root], settings=settings, env={**folders, **environment}, command=command, capabilities=offered
+        )
         clients.append(client)
         return ready(client)
 
@@ -116,6 +124,39 @@ def test_profiles_with_torch_in_an_interpreter_that_has_nothing_of_ours(
         check=True,
     )
     assert own.stdout == "None None\n", "what ran was the bundle's"
+
+
+@pytest.mark.torch
+def test_an_import_that_the_users_own_programs_could_not_do_gets_a_fallback_that_is_profiled_too(
+    start: Start, torch_python: Path, tmp_path: Path
+) -> None:
+    client = start(sys.executable, tmp_path / "ws", {**SETTINGS, "interpreter": str(torch_python)}, actions=True)
+    path = tmp_path / "ws" / "model.py"
+    until_profiled(client, path)
+    (edits,) = until(client, lambda: fallbacks(client, path), lambda seen: seen != [])
+    document = Document(client, path.as_uri())
+    document.replace_all(edit_of(document, edits))
+    document.save()
+    until(client, lambda: hints(client, path), lambda seen: sorted(seen) == [13, 14] and "~" not in str(seen), COLD_S)
+    assert fallbacks(client, path) == []
+    own = subprocess.run([torch_python, path], capture_output=True, text=True, check=False)
+    assert (own.returncode, own.stderr) == (0, ""), "without us it runs all the same"
+
+
+def fallbacks(client: Client, path: Path) -> list[list[dict[str, Any]]]:
+    """The edits that are offered at the import of the decorator, or where that is after one."""
+    uri = path.as_uri()
+    found = []
+    for line in range(6):
+        params = {
+            "textDocument": {"uri": uri},
+            "range": lsp_range((line, 0), (line, 0)),
+            "context": {"diagnostics": []},
+        }
+        for action in client.request("textDocument/codeAction", params):
+            if action["kind"] == "quickfix":
+                found.append(action["edit"]["changes"][uri])
+    return found[:1]
 
 
 @pytest.mark.torch

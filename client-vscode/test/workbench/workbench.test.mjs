@@ -159,6 +159,7 @@ test('a function that fails has a diagnostic where it raises and its numbers of 
   assert.match(diagnostics[0].message, /RuntimeError/);
   await window.until(() => window.underlined(), (lines) => lines.includes(13));
   const stale = await window.hints();
+  console.log(stale, await window.ask('hints', at('breaks.py'))); await new Promise(r=>setTimeout(r,3000)); console.log(await window.hints(), await window.lenses(), await window.ask('hints', at('breaks.py')), diagnostics); await window.screenshot('dbg');
   assert.deepEqual(linesOf(stale), [12, 14]);
   for (const text of Object.values(stale)) assert.match(text, /^~cpu /);
   await window.screenshot('failed');

@@ -94,6 +94,21 @@ def find(bodies: Iterable[tuple[Sequence[ast.stmt], int]], modules: Sequence[str
         raise SourceError(TOO_DEEP) from error
 
 
+def spelling(bodies: Iterable[tuple[Sequence[ast.stmt], int]], modules: Sequence[str], package: str) -> str:
+    """How a module writes the decorator by what it has imported; empty where it has not."""
+    decorators = _Decorators(modules, package)
+    names = _Functions(bodies, decorators).module.names
+    own = [name for name, values in names.items() if _IS_DECORATOR in values]
+    if own:
+        return DECORATOR if DECORATOR in own else own[0]
+    members = (
+        f"{name}.{DECORATOR}"
+        for name, values in names.items()
+        if any(_IS_DECORATOR in decorators.member(module, DECORATOR) for module in values)
+    )
+    return next(members, "")
+
+
 def spec_of(function: Found, mark: ast.expr, lines: Sequence[str]) -> FunctionSpec:
     """The spec of a function that mark decorates, in the lines of the whole text."""
     node, offset = function.node, function.offset
@@ -213,10 +228,11 @@ class _Functions:
         self.found: list[Found] = []
         self._decorators = decorators
         self._offset = 0
-        module = _Scope("")
+        # Its names are what they are at the end.
+        self.module = _Scope("")
         pending: list[tuple[Function, _Scope]] = []
         for body, self._offset in bodies:
-            self._run(body, module, pending)
+            self._run(body, self.module, pending)
         # A function's body runs later than the code around it and sees the names as they are then.
         while pending:
             node, scope = pending.pop()

@@ -291,6 +291,8 @@ class Failure:
     reason: str
     # Outermost first; empty where no line of the project is to blame.
     frames: tuple[Frame, ...] = ()
+    # The interpreter cannot be used as it is, whatever function is to run.
+    is_of_interpreter: bool = False
 
     @property
     def is_compiler(self) -> bool:
@@ -313,6 +315,8 @@ class Toolchain:
     clock: str
     # Names and versions of the Neuron packages that are installed, sorted.
     packages: tuple[str, ...] = ()
+    # Whether the user's own programs can import the decorator there; None where unknown.
+    has_decorator: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from profile_neuron.core.discovery import DEFAULT_MODULES, TOO_DEEP, Found, Function, find, spec_of
+from profile_neuron.core.discovery import DEFAULT_MODULES, TOO_DEEP, Found, Function, find, spec_of, spelling
 from profile_neuron.core.fingerprint import digest, is_idle, write
 from profile_neuron.core.model import Dependency
 from profile_neuron.core.pieces import Piece, parse_pieces
@@ -48,9 +48,11 @@ class Outline:
         self.text = text
         self.lines = split_lines(text)
         self.pieces = pieces
+        self._modules, self._package = modules, package
         self._units = _Units(pieces)
         offsets = _offsets(pieces)
         found = find([(piece.body, offset) for piece, offset in zip(pieces, offsets, strict=True)], modules, package)
+        self._found = found
         piece_at = dict(zip(offsets, pieces, strict=True))
         counts: Counter[str] = Counter()
         functions = []
@@ -70,6 +72,24 @@ class Outline:
     def function(self, qualname: str, occurrence: int) -> FunctionOutline | None:
         """A decorated function by its qualified name, and which of several with that name it is."""
         return self._by_name.get((qualname, occurrence))
+
+    def unmarked(self, line: int) -> Found | None:
+        """The innermost function that a line is in, decorators included, if it is not a decorated one."""
+        inside = (item for item in reversed(self._found) if _holds(item, line))
+        innermost = next(inside, None)
+        return innermost if innermost is not None and innermost.mark is None else None
+
+    @property
+    def body(self) -> list[tuple[ast.stmt, int]]:
+        """The module's statements, each with the number of lines before it, which its positions leave out."""
+        offsets = _offsets(self.pieces)
+        return [(node, offset) for piece, offset in zip(self.pieces, offsets, strict=True) for node in piece.body]
+
+    @property
+    def spelling(self) -> str:
+        """How the module writes the decorator; empty where it does not import it."""
+        bodies = [(piece.body, offset) for piece, offset in zip(self.pieces, _offsets(self.pieces), strict=True)]
+        return spelling(bodies, self._modules, self._package)
 
     @cached_property
     def digest(self) -> str:
@@ -419,6 +439,11 @@ def _outer(item: Found, found: Sequence[Found]) -> Found:
     while item.parent is not None:
         item = found[item.parent]
     return item
+
+
+def _holds(item: Found, line: int) -> bool:
+    node = item.node
+    return first_line(node) <= line - item.offset <= (node.end_lineno or node.lineno)
 
 
 def is_main_guard(node: ast.stmt) -> bool:

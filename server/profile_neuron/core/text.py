@@ -43,6 +43,12 @@ def split_lines(text: str) -> list[str]:
     return _LINE_END.split(text.removeprefix(codecs.BOM_UTF8.decode()))
 
 
+def line_end(text: str) -> str:
+    """How lines of a text end, by its first one."""
+    match = _LINE_END.search(text)
+    return "\n" if match is None else match.group()
+
+
 def utf16_column(line: str, utf8_column: int) -> int:
     """Column in UTF-16 code units of a column in UTF-8 bytes, the unit of the ast module."""
     before = line.encode("utf-8", "surrogatepass")[:utf8_column].decode("utf-8", "replace")

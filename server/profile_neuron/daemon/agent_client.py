@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 _HELLO_S = 60.0
 _CLOSE_S = 5.0
+# Exit codes from here on tell of a signal, as those of a shell and of an agent's keeper do.
+_KILLED = 128
 
 
 class AgentClient:
@@ -158,7 +160,16 @@ class AgentClient:
         try:
             hello = await asyncio.wait_for(self._receive(), _HELLO_S)
         except asyncio.TimeoutError as error:
-            raise AgentLostError(f"the agent in {host.python} did not say hello within {_HELLO_S:g} s") from error
+            # Nobody is to wait for that three times over.
+            raise HostError(
+                f"{host.python} did not start an agent within {_HELLO_S:g} s; profile again, or name another interpreter"
+            ) from error
+        except AgentLostError as error:
+            code = await self._exit_code()
+            if code is None or not 0 <= code < _KILLED:
+                raise
+            said = self._last_words() or f"it ended with exit code {code}"
+            raise HostError(f"{host.python} cannot be used ({said}); name another interpreter") from error
         if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
             raise AgentError(
                 f"the agent in {host.python} speaks another protocol; install profile-neuron {__version__} there"
@@ -179,16 +190,25 @@ class AgentClient:
                 piece = await self._stdout.read(1 << 16)
             if not piece:
                 await asyncio.wait([self._log_task], timeout=1.0)
-                # What it noted in passing is not why it ended.
-                said = [line for line in self._log_lines if not line.startswith("agent: INFO")]
+                said = self._last_words()
                 raise AgentLostError(
-                    f"the agent ended early: {said[-1]}" if said else "the agent ended early; profile again"
+                    f"the agent ended early: {said}" if said else "the agent ended early; profile again"
                 )
             try:
                 self._received.extend(self._decoder.feed(piece))
             except WireError as error:
                 raise AgentLostError(f"the agent sent something that is not a message: {error}") from error
         return found
+
+    def _last_words(self) -> str:
+        """The last line of its log, without what it noted in passing, which is not why it ended."""
+        return next((line for line in reversed(self._log_lines) if not line.startswith("agent: INFO")), "")
+
+    async def _exit_code(self) -> int | None:
+        """How it ended, where it has."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+        return self._process.returncode
 
     def _take(self, is_meant: Callable[[Message], bool]) -> Message | None:
         for message in self._received:

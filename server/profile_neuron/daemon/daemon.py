@@ -175,6 +175,8 @@ class Daemon:
         self._unsure: set[str] = set()
         # Of the interpreters at the last run with each.
         self._stamps: dict[Place, tuple[int, int | None]] = {}
+        # What the person was told is wrong with an interpreter, by its path.
+        self._told_of: dict[str, str] = {}
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._results = Results(editor.log)
         self._modules = ProjectModules()
@@ -870,6 +872,7 @@ class Daemon:
         settings = self.settings_of(file.root)
         file.circumstances = _circumstances(file.path, file.root, settings, toolchain) if toolchain is not None else ""
         file.device_kind = disk.device_kind() if toolchain is None else toolchain.device_kind
+        file.has_decorator = None if toolchain is None else toolchain.has_decorator
 
     async def _saved_text(self, path: str) -> _Saved | None:
         """The saved text of an open file as it is on disk, with its outline; None where there is nothing to run.
@@ -1056,9 +1059,12 @@ class Daemon:
             end = await self._carry_out(wish, plan, place)
             costs, kept = (None, "") if isinstance(end, tuple) else (end.costs, end.run_folder)
             if costs is not None and costs.functions[0].state == "fresh":
+                self._tell_of_interpreter(place.python, None)
                 summary = await self._take_costs(wish, plan, costs, kept, place.python)
             else:
                 state, failure = end if isinstance(end, tuple) else _failure(end.costs)
+                if state != "cancelled":
+                    self._tell_of_interpreter(place.python, failure)
                 summary = state if failure.reason == state else f"{state}: {failure.reason}"
                 if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
                     # A save was quicker than this run: the newer text is run in its place.
@@ -1088,6 +1094,14 @@ class Daemon:
             self._editor.run_ended(news, summary)
             self._editor.log(f"{wish.function.qualname}: {summary} ({time.monotonic() - started_s:.1f} s)")
             self._handle(RunEnded(wish.run_id, is_lost))
+
+    def _tell_of_interpreter(self, python: str, failure: Failure | None) -> None:
+        """Tell the person once what is wrong with an interpreter, and anew when it was right meanwhile."""
+        told = self._told_of.pop(python, "")
+        if failure is not None and failure.is_of_interpreter:
+            self._told_of[python] = failure.reason
+            if failure.reason != told:
+                self._editor.warn(failure.reason.removeprefix("not-runnable: "))
 
     async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> RunDone | tuple[State, Failure]:
         from profile_neuron.daemon.runs import request_for
@@ -1210,6 +1224,7 @@ class Daemon:
                     if other is file or (other.root == file.root and not other.circumstances):
                         other.circumstances = _circumstances(other.path, other.root, settings, costs.toolchain)
                         other.device_kind = costs.toolchain.device_kind
+                        other.has_decorator = costs.toolchain.has_decorator
             is_waiting = self._scheduler.ahead_of(wish.function) is not None
             if not is_waiting and not disk.same_text(plan.outline.text, file.saved_text):
                 # The text that was saved meanwhile may differ in what only the run could tell that it depends on.

@@ -81,6 +81,8 @@ class OpenFile:
     circumstances: str = ""
     # What a run would measure, as far as that is known.
     device_kind: DeviceKind = "cpu"
+    # Whether the interpreter of its folder can import the decorator by itself, as far as that is known.
+    has_decorator: bool | None = None
     # Which inputs are chosen for functions, where it is not the first.
     choices: Mapping[FunctionId, str] = field(default_factory=dict)
     # Why no run could be made of the last save.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from profile_neuron.core.model import Failure
 from profile_neuron.daemon.agents import Agents
-from profile_neuron.errors import AgentError, AgentLostError, ProfileNeuronError
+from profile_neuron.errors import AgentError, AgentLostError, HostError, ProfileNeuronError
 from profile_neuron.wire.messages import RunDone, RunFailed, RunOutput, RunProgress, RunRequest, RunWaiting
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Runs:
                 return _CANCELLED
             if isinstance(error, AgentLostError):
                 raise
-            return "failed", Failure(str(error))
+            return "failed", Failure(str(error), is_of_interpreter=isinstance(error, HostError))
         finally:
             self._agent, self._run_id = None, ""
             self._unwanted.clear()

@@ -22,7 +22,7 @@ from profile_neuron.daemon.scheduler import FunctionId
 from profile_neuron.daemon.screen import Screen
 from profile_neuron.errors import ProfileNeuronError
 from profile_neuron.folders import cache_folder
-from profile_neuron.lsp import from_proto, notifications, to_proto
+from profile_neuron.lsp import code_action, from_proto, notifications, to_proto
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,9 +72,18 @@ class Commands:
         return {f"{to_proto.COMMAND_PREFIX}{name}": handler for name, handler in found.items()}
 
     async def profile_function(self, arguments: list[Any]) -> list[str]:
-        """Run the function that is named, or that a position is in."""
-        file, functions = await self._functions(arguments)
-        if file is None or not functions:
+        """Run the function that is named, or that a position is in; one that is not marked can be."""
+        file = await self._file(arguments)
+        if file is None:
+            return []
+        functions = self._meant(file, arguments)
+        line = _line(arguments)
+        function = code_action.unmarked_at(file, line) if not functions and line is not None else None
+        if function is not None:
+            code_action.offer_mark(self._server, self._daemon, file, function)
+        elif not functions:
+            self._server.editor.warn(f"there is no marked function; {_WHERE}")
+        if not functions:
             return []
         return list(await self._daemon.profile(file.path, functions))
 
@@ -368,19 +377,20 @@ class Commands:
         file = await self._file(arguments)
         if file is None:
             return None, ()
-        _, about = _about(arguments)
-        match about:
-            case {"qualname": str(qualname)}:
-                occurrence = about.get("occurrence", 0)
-                wanted = FunctionId(file.path, qualname, occurrence if isinstance(occurrence, int) else 0)
-                functions: tuple[FunctionId, ...] = (wanted,) if self._screen.has(file, wanted) else ()
-            case {"line": int(line0)} | {"position": {"line": int(line0)}}:
-                functions = self._screen.functions_at(file, line0 + 1)
-            case _:
-                functions = ()
+        functions = self._meant(file, arguments)
         if not functions:
             self._server.editor.warn(f"there is no marked function; {_WHERE}")
         return file, functions
+
+    def _meant(self, file: OpenFile, arguments: list[Any]) -> tuple[FunctionId, ...]:
+        """The function of a file that the arguments are about, if there is one."""
+        _, about = _about(arguments)
+        if isinstance(qualname := about.get("qualname"), str):
+            occurrence = about.get("occurrence", 0)
+            wanted = FunctionId(file.path, qualname, occurrence if isinstance(occurrence, int) else 0)
+            return (wanted,) if self._screen.has(file, wanted) else ()
+        line = _line(arguments)
+        return self._screen.functions_at(file, line) if line is not None else ()
 
     def _show_text(self, function: FunctionId, kind: str, suffix: str, text: str) -> None:
         """Open a text of ours about a function."""
@@ -419,3 +429,11 @@ def _about(arguments: list[Any]) -> tuple[str, dict[str, Any]]:
         case [str(document), dict(position)]:
             return document, position
     return "", {}
+
+
+def _line(arguments: list[Any]) -> int | None:
+    """The line that the arguments name, if they do."""
+    match _about(arguments)[1]:
+        case {"line": int(line0)} | {"position": {"line": int(line0)}}:
+            return line0 + 1
+    return None

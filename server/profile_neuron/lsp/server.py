@@ -20,7 +20,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from profile_neuron import __version__
 from profile_neuron.daemon.daemon import Daemon
-from profile_neuron.lsp import from_proto, hover, notifications, report, trust
+from profile_neuron.lsp import code_action, from_proto, hover, notifications, report, trust
 from profile_neuron.lsp.code_lens import CodeLenses
 from profile_neuron.lsp.commands import Commands
 from profile_neuron.lsp.configuration import Configuration
@@ -258,6 +258,10 @@ def make_server() -> Server:
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     async def lenses(params: types.CodeLensParams) -> Prepared:
         return await server.lenses.answer(params)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, code_action.OPTIONS)
+    async def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        return await code_action.answer(server, server.daemon, params)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hovered(params: types.HoverParams) -> types.Hover | None:

@@ -10,14 +10,18 @@ from urllib.parse import quote
 from lsprotocol import types
 
 from profile_neuron.core.hover import plain
+from profile_neuron.core.text import line_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from profile_neuron.core.findings import Finding
+    from profile_neuron.core.marking import LineEdit
     from profile_neuron.core.render import Hint, Lens
 
 COMMAND_PREFIX = "profileNeuron.server."
+# Of our diagnostics.
+SOURCE = "profile-neuron"
 
 _SEVERITIES = {
     "hint": types.DiagnosticSeverity.Hint,
@@ -54,6 +58,16 @@ def whole_line(line: int, lines: Sequence[str], encoding: str) -> types.Range:
     return types.Range(start, types.Position(line - 1, units(text.rstrip(), encoding)))
 
 
+def text_edit(edit: LineEdit, text: str, lines: Sequence[str], encoding: str) -> types.TextEdit:
+    """An edit of whole lines, with the line ends of the text; a mark at its start stays there."""
+    end = line_end(text)
+    new = end.join(edit.lines)
+    start = types.Position(edit.line - 1, int(edit.line == 1 and lines[0].startswith("\ufeff")))
+    if not edit.count:
+        return types.TextEdit(types.Range(start, start), f"{new}{end}")
+    return types.TextEdit(types.Range(start, end_of_line(edit.line + edit.count - 1, lines, encoding)), new)
+
+
 def inlay_hint(hint: Hint, lines: Sequence[str], document: str, version: int, encoding: str) -> types.InlayHint:
     """A hint; its tooltip and what a click on it does come when they are asked for."""
     position = end_of_line(hint.line, lines, encoding)
@@ -84,7 +98,7 @@ def diagnostic(finding: Finding, lines: Sequence[str], encoding: str) -> types.D
         message=finding.text,
         severity=_SEVERITIES[finding.severity],
         code=finding.code,
-        source="profile-neuron",
+        source=SOURCE,
         # Positions in files that are not open are those of the run, and their text is not at hand.
         related_information=[
             types.DiagnosticRelatedInformation(

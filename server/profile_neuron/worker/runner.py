@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import hashlib
+import importlib.machinery
 import importlib.metadata
 import inspect
 import os
@@ -381,6 +382,7 @@ class _Capture:
                 device_name=neuron.device_name() if self._has_device else torch_host.devices()[0],
                 clock=clock.name,
                 packages=_neuron_packages(),
+                has_decorator=_has_decorator(),
             ),
             modules=tuple(file for file in executed if file.path != request.path),
             failure=self._failure,
@@ -399,6 +401,21 @@ def _neuron_packages() -> tuple[str, ...]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found.append(f"{name} {importlib.metadata.version(name)}")
     return tuple(found)
+
+
+@functools.cache
+def _has_decorator() -> bool:
+    """Whether this package is found without the folder that a worker gets it from."""
+    ours = os.path.dirname(os.path.dirname(profile_neuron.__file__))  # noqa: PTH120 - a link stays what it is called
+    elsewhere = [entry for entry in sys.path if entry != ours]
+    found = importlib.machinery.PathFinder.find_spec("profile_neuron", elsewhere)
+    if found is not None and found.origin is not None:
+        return True
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        # As an editable installation is found, whose finder is not asked here.
+        importlib.metadata.version("profile-neuron")
+        return True
+    return False
 
 
 def use_up(result: object, function: object) -> None:

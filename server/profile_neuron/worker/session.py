@@ -171,8 +171,10 @@ def _import_torch() -> str:
         gc.freeze()
     except BaseException as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            install = f"{sys.executable} -m pip install torch==2.13.0"
-            reason = f"{sys.executable} has no torch; install it with: {install}"
+            install = f"install it with: {sys.executable} -m pip install torch==2.13.0"
+            if os.path.exists("/dev/neuron0"):  # noqa: PTH110 - nothing of pathlib is needed here
+                install = "install torch-neuronx, which brings it, with the command that the doctor shows"
+            reason = f"{sys.executable} has no torch; {install}"
         else:
             # torch imports the packages of other devices by itself.
             advice = (
@@ -181,7 +183,7 @@ def _import_torch() -> str:
                 else "reinstall it there"
             )
             reason = f"torch cannot be imported by {sys.executable} ({describe(error)}); {advice}"
-        raise RunStopped("failed", Failure(f"not-runnable: {reason}")) from error
+        raise RunStopped("failed", Failure(f"not-runnable: {reason}", is_of_interpreter=True)) from error
     return version
 
 
