@@ -18,8 +18,8 @@ const ENTRY = path.join(EDITORS, VERSION, 'node_modules/code-server/out/node/ent
 const { chromium } = createRequire(path.join(EDITORS, 'playwright', 'x.js'))('playwright-core');
 
 // A run that nothing is known of begins with the start of an agent and of a worker with torch.
-export const COLD_MS = 90_000;
-export const SOON_MS = 30_000;
+export const COLD_MS = Number(process.env.COLD_MS ?? 90_000);
+export const SOON_MS = Number(process.env.SOON_MS ?? 30_000);
 
 const QUIET = {
   'telemetry.telemetryLevel': 'off',
@@ -239,6 +239,7 @@ export class Window {
       (route) => this.#outside(route),
     );
     if (payload.length) await this.page.addInitScript(heedPayload);
+    await this.page.addInitScript(takePortTemplate);
     await this.page.goto(this.editor.address(this.folder, payload), { waitUntil: 'domcontentloaded' });
   }
 
@@ -257,7 +258,12 @@ export class Window {
 
   /** Close it as a person does, who closes the tab. */
   async close() {
+    if (this.page.isClosed()) return;
+    const closed = this.page.waitForEvent('close');
+    // It asks about what is not saved.
+    this.page.on('dialog', (dialog) => dialog.accept());
     await this.page.close({ runBeforeUnload: true });
+    await closed;
     await this.context.close();
   }
 
@@ -280,10 +286,24 @@ export class Window {
     return answer;
   }
 
+  /** Have a key open the box for input; one that is pressed before the workbench listens does nothing. */
+  async quickInput(key) {
+    const box = this.page.locator('.quick-input-box input');
+    await this.until(
+      async () => {
+        await this.page.keyboard.press(key);
+        return box.waitFor({ timeout: 3000 }).then(
+          () => true,
+          () => false,
+        );
+      },
+      (isOpen) => isOpen,
+    );
+  }
+
   /** Open a file of the folder by its name, from the keyboard. */
   async openFile(name) {
-    await this.page.keyboard.press('Control+P');
-    await this.page.locator('.quick-input-box input').waitFor();
+    await this.quickInput('Control+P');
     await this.page.keyboard.type(name);
     await this.page
       .locator('.quick-input-list .monaco-list-row', { hasText: path.basename(name) })
@@ -296,17 +316,15 @@ export class Window {
 
   /** Run a command from the palette. */
   async command(title) {
-    await this.page.keyboard.press('F1');
-    await this.page.locator('.quick-input-box input').waitFor();
+    await this.quickInput('F1');
     await this.page.keyboard.type(title);
-    await this.page.locator('.quick-input-list .monaco-list-row', { hasText: title }).first().waitFor();
+    await this.page.locator('.quick-input-list .monaco-list-row.focused', { hasText: title }).waitFor();
     await this.page.keyboard.press('Enter');
   }
 
   /** Put the cursor there: line and column from 1. */
   async goTo(line, column = 1) {
-    await this.page.keyboard.press('Control+G');
-    await this.page.locator('.quick-input-box input').waitFor();
+    await this.quickInput('Control+G');
     await this.page.keyboard.type(`${line}:${column}`);
     await this.page.keyboard.press('Enter');
     await this.page.locator('.quick-input-box input').waitFor({ state: 'hidden' });
@@ -393,7 +411,12 @@ export class Window {
   }
 
   async until(look, fits, timeout = SOON_MS) {
-    return until(look, fits, timeout, () => this.editor.home.logs());
+    try {
+      return await until(look, fits, timeout, () => this.editor.home.logs());
+    } catch (error) {
+      await this.screenshot('trouble');
+      throw error;
+    }
   }
 
   async screenshot(name) {
@@ -424,4 +447,13 @@ function heedPayload() {
     settings.developmentOptions = { ...settings.developmentOptions, enableSmokeTestDriver: true };
     element.setAttribute('data-settings', JSON.stringify(settings));
   }).observe(document, { childList: true, subtree: true });
+}
+
+/** The workbench makes a URL of the template for forwarded ports, which is none where the port is to be the port. */
+function takePortTemplate() {
+  globalThis.URL = class extends URL {
+    constructor(url, base) {
+      super(String(url).replace(':{{port}}', ''), base);
+    }
+  };
 }

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import path from 'node:path';
 import { REPOSITORY } from './harness.mjs';
 
@@ -45,12 +46,26 @@ export function standIn(mode = 'kernels', more = {}) {
   return JSON.parse(said);
 }
 
+/** A port of loopback that nobody listens at. */
+export function freePort() {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
 /** Processes that were started by an editor, with such a command line: id and command line. */
 export function ours(home, command) {
   return fs
     .readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((name) => read(`/proc/${name}/environ`).split('\0').includes(`PROBE_FILE=${home.at('probe.json')}`))
+    .filter((name) =>
+      read(`/proc/${name}/environ`)
+        .split('\0')
+        .includes(`PROBE_FILE=${home.at('probe.json')}`),
+    )
     .flatMap((name) => processOf(Number(name)) ?? [])
     .filter((found) => command.test(found.command));
 }
