@@ -68,7 +68,7 @@
     const number = scoped(element('th', '', 'number'), 'row');
     number.append(go);
     const share = element('td', '', 'share');
-    share.append(element('span', row.share, 'amount'), bar(row.part));
+    share.append(element('span', row.share, 'amount'), ...(row.part > 0 ? [bar(row.part)] : []));
     const cells = [
       number,
       element('td', row.time, 'number'),
@@ -90,7 +90,7 @@
   function bar(part) {
     const whole = element('span', '', 'bar');
     whole.setAttribute('aria-hidden', 'true');
-    whole.style.width = `${(Math.min(Math.max(part, 0), 1) * WIDEST_EM).toFixed(2)}em`;
+    whole.style.width = `${(Math.min(part, 1) * WIDEST_EM).toFixed(2)}em`;
     return whole;
   }
 
