@@ -4,6 +4,7 @@
   /** @type {{ postMessage(message: unknown): void, getState(): unknown, setState(state: unknown): void }} */
   // @ts-expect-error: the editor gives it to the page
   const editor = acquireVsCodeApi();
+  const WIDEST_EM = 6;
   const main = /** @type {HTMLElement} */ (document.getElementById('report'));
 
   window.addEventListener('message', ({ data }) => {
@@ -46,7 +47,8 @@
     const hasDelta = report.rows.some((row) => row.delta !== '');
     const names = ['Line', report.measure, 'Share', 'Operators', ...(hasDelta ? ['Change'] : []), 'Source'];
     const head = element('tr');
-    head.append(...names.map((name) => scoped(element('th', name), 'col')));
+    const isNumber = (/** @type {string} */ name) => ['Line', report.measure, 'Change'].includes(name);
+    head.append(...names.map((name) => scoped(element('th', name, isNumber(name) ? 'number' : ''), 'col')));
     const top = element('thead');
     top.append(head);
     const body = element('tbody');
@@ -63,14 +65,14 @@
     const go = element('button', String(row.line + 1));
     go.id = `line-${row.line}`;
     go.setAttribute('aria-label', `Go to line ${row.line + 1}`);
-    const number = scoped(element('th', '', 'line'), 'row');
+    const number = scoped(element('th', '', 'number'), 'row');
     number.append(go);
-    const time = element('td', row.time, 'number');
-    time.append(bar(row.part));
+    const share = element('td', '', 'share');
+    share.append(element('span', row.share, 'amount'), ...(row.part > 0 ? [bar(row.part)] : []));
     const cells = [
       number,
-      time,
-      element('td', row.share, 'number'),
+      element('td', row.time, 'number'),
+      share,
       element('td', row.operators, 'operators'),
       ...(hasDelta ? [element('td', row.delta, 'number')] : []),
       element('td', row.source, 'source'),
@@ -82,13 +84,13 @@
   }
 
   /**
-   * A bar says again what the time beside it says, so it is not read out.
+   * A bar says again what the share beside it says, so it is not read out.
    * @param {number} part
    */
   function bar(part) {
     const whole = element('span', '', 'bar');
     whole.setAttribute('aria-hidden', 'true');
-    whole.style.width = `${Math.round(Math.min(Math.max(part, 0), 1) * 100)}%`;
+    whole.style.width = `${(Math.min(part, 1) * WIDEST_EM).toFixed(2)}em`;
     return whole;
   }
 

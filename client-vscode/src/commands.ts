@@ -1,6 +1,6 @@
 // The commands of the palette: most are the server's, asked for the cursor.
 
-import { Disposable, commands, window, workspace } from 'vscode';
+import { Disposable, commands, window } from 'vscode';
 
 import type { Heat } from './heat';
 import { goToHotLine } from './hotLines';
@@ -30,7 +30,7 @@ const SHOWN_MS = 4000;
 
 export function registerCommands(server: Server, heat: Heat, log: Log): Disposable {
   const handlers: Record<string, () => unknown> = {
-    doctor: () => server.execute('doctor', ...(cursor() ? [cursor()] : firstFolder())),
+    doctor: () => server.execute('doctor', ...(cursor() ? [cursor()] : [])),
     goToNextHotLine: () => goToHotLine(heat, 'next'),
     goToPreviousHotLine: () => goToHotLine(heat, 'previous'),
     restartServer: () => server.restart(),
@@ -57,11 +57,6 @@ async function executeAtCursor(server: Server, verb: string): Promise<void> {
     return;
   }
   await server.execute(verb, at);
-}
-
-function firstFolder(): readonly { readonly uri: string; readonly line: number }[] {
-  const folder = workspace.workspaceFolders?.[0];
-  return folder === undefined ? [] : [{ uri: folder.uri.toString(), line: 0 }];
 }
 
 async function tellRunOnSave(): Promise<void> {

@@ -110,6 +110,7 @@ export function actions(): readonly Action[] {
   const { isTrusted } = workspace;
   const ofFunction = isTrusted && isPython(window.activeTextEditor?.document);
   return [
+    ...(isTrusted ? [] : [{ label: 'Manage Workspace Trust', command: 'workbench.trust.manage' }]),
     ...(ofFunction ? [{ label: 'Profile This Function', command: `${SECTION}.profileFunction` }] : []),
     { label: 'Cancel All Runs', command: `${SECTION}.cancelAll` },
     { label: 'Toggle Inline Results', command: `${SECTION}.toggleInline` },
@@ -117,7 +118,6 @@ export function actions(): readonly Action[] {
     { label: 'Show Log', command: `${SECTION}.showLog` },
     ...(isTrusted ? [{ label: 'Run Doctor', command: `${SECTION}.doctor` }, selectInterpreter()] : []),
     { label: 'Restart Server', command: `${SECTION}.restartServer` },
-    ...(isTrusted ? [] : [{ label: 'Manage Workspace Trust', command: 'workbench.trust.manage' }]),
   ];
 }
 

@@ -59,19 +59,12 @@ describe('commands of the server', () => {
     },
   );
 
-  test('the doctor is asked for the file at hand, else for the first folder', async () => {
+  test('the doctor is asked for the file at hand, where there is one', async () => {
     register();
-    await run('doctor');
-    editor.folders = [{ uri: open('/work').document.uri }];
-    editor.activeTextEditor = undefined;
     await run('doctor');
     open('/work/model.py', 10, 3);
     await run('doctor');
-    expect(server.execute.mock.calls).toEqual([
-      ['doctor'],
-      ['doctor', { uri: 'file:///work', line: 0 }],
-      ['doctor', { uri: 'file:///work/model.py', line: 3 }],
-    ]);
+    expect(server.execute.mock.calls).toEqual([['doctor'], ['doctor', { uri: 'file:///work/model.py', line: 3 }]]);
   });
 });
 
