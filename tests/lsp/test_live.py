@@ -723,8 +723,7 @@ def test_our_extension_is_told_of_the_same_run_as_hints_lens_and_report(start: S
     document = client.open(tmp_path / "ws" / "model.py", dedented(QUICK))
     document.save()
     titles = until_lens(client, document.uri, "Re-profile", COLD_S)
-    (told,) = client.all(HEAT)
-    heat = heat_of(told.params)
+    heat = heat_of(client.wait_for(HEAT))
     assert list(heat) == list(hints(client, document.uri))
     report = client.request("profileNeuron/report", {"uri": document.uri, "qualname": "f", "occurrence": 0})
     parts = {row["line"] + 1: row["part"] for row in report["rows"] if row["time"]}

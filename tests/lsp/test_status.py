@@ -235,6 +235,9 @@ class TestInterpreters:
         (roots[0] / "pyproject.toml").write_text("")
         client.open(roots[0] / "model.py", SOURCE)
         until_interpreters(client, [("", str(roots[0] / ".venv" / "bin" / "python"), "the folder's .venv")])
+        chosen = str(roots[1] / "chosen" / "python")
+        client.notify("profileNeuron/interpreters", {"active": [{"uri": "", "path": chosen}]})
+        until_interpreters(client, [("", chosen, "the Python extension")])
 
     @pytest.mark.parametrize(
         "params",
