@@ -545,6 +545,7 @@ def test_a_result_says_with_what_it_was_made(model: Callable[..., Path], profile
     assert costs.toolchain.python == platform.python_version()
     assert costs.toolchain.site_packages == sysconfig.get_path("purelib")
     assert costs.toolchain.torch == importlib.metadata.version("torch")
+    assert costs.toolchain.has_decorator is True
     assert (costs.toolchain.device_kind, costs.toolchain.device_name) == (costs.device_kind, costs.device_name)
     assert costs.modules == ()
 

@@ -162,7 +162,8 @@ class AgentClient:
         except asyncio.TimeoutError as error:
             # Nobody is to wait for that three times over.
             raise HostError(
-                f"{host.python} did not start an agent within {_HELLO_S:g} s; profile again, or name another interpreter"
+                f"{host.python} did not start an agent within {_HELLO_S:g} s; profile again, or name another "
+                "interpreter"
             ) from error
         except AgentLostError as error:
             code = await self._exit_code()
