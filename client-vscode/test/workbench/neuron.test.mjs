@@ -51,7 +51,10 @@ const file = () => path.join(folder, FILE);
 
 test('a save shows device time behind the lines and above the functions', async () => {
   await window.openFile(FILE);
-  await window.lens('Profile on the CPU').first().waitFor();
+  await window.until(
+    () => window.ask('lenses', file()),
+    (seen) => seen.length === 4,
+  );
   await window.save();
   const lenses = await window.until(
     () => window.ask('lenses', file()),
