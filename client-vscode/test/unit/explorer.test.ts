@@ -94,22 +94,24 @@ describe('a page of the viewer', () => {
     expect(env.openExternal.mock.calls.map(String)).toEqual(['http://localhost:49001/profile/Block.forward@7']);
   });
 
-  test.each(['http://localhost:49002/', 'https://host.example/proxy/3002/', 'http://other:3002/'])(
-    'is not opened where it cannot get its data: %s',
-    async (forwarded) => {
-      env.asExternalUri.mockImplementation((uri: Uri) =>
-        Promise.resolve(uri.authority === 'localhost:3002' ? Uri.parse(forwarded) : uri),
-      );
-      const { isShown, problem } = await openPage(PAGE);
-      expect(isShown).toBe(false);
-      expect(problem).toContain('asks localhost:3002 for its data');
-      expect(problem).toContain(forwarded.replace(/^https?:\/\//, '').replace(/:(\d+)\/$/, ':$1'));
-      expect(problem).toContain(
-        'ssh -L 3001:localhost:3001 -L 3002:localhost:3002 HOST, and open http://localhost:3001/',
-      );
-      expect(env.openExternal).not.toHaveBeenCalled();
-    },
-  );
+  test.each([
+    'http://localhost:49002/',
+    'https://host.example/proxy/3002/',
+    'https://localhost:3002/',
+    'http://other:3002/',
+  ])('is not opened where it cannot get its data: %s', async (forwarded) => {
+    env.asExternalUri.mockImplementation((uri: Uri) =>
+      Promise.resolve(uri.authority === 'localhost:3002' ? Uri.parse(forwarded) : uri),
+    );
+    const { isShown, problem } = await openPage(PAGE);
+    expect(isShown).toBe(false);
+    expect(problem).toContain('asks localhost:3002 for its data');
+    expect(problem).toContain(forwarded.replace(/^https?:\/\//, '').replace(/:(\d+)\/$/, ':$1'));
+    expect(problem).toContain(
+      'ssh -L 3001:localhost:3001 -L 3002:localhost:3002 HOST, and open http://localhost:3001/',
+    );
+    expect(env.openExternal).not.toHaveBeenCalled();
+  });
 
   test('a browser that does not open is told, with the address', async () => {
     env.openExternal.mockResolvedValueOnce(false);
