@@ -19,24 +19,28 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 export async function openCapture({ name, folder }: OpenCaptureParams): Promise<OpenResult> {
   const extension = extensions.getExtension<unknown>(EXTENSION);
   if (extension === undefined) {
-    return failed('the extension AWS Neuron Explorer is not installed; install it, or set explorer.mode to "browser"');
+    return failed(
+      'the extension AWS Neuron Explorer is not installed; install it, or set profileNeuron.explorer.mode to "browser"',
+    );
   }
   const command = findCommand(extension.packageJSON);
   if (command === undefined) {
     return failed(
-      'the extension AWS Neuron Explorer has no command that opens profiles; set explorer.mode to "browser"',
+      'the extension AWS Neuron Explorer has no command that opens profiles; set profileNeuron.explorer.mode to "browser"',
     );
   }
   try {
     await commands.executeCommand(command, Uri.file(folder));
   } catch (error) {
-    return failed(`the extension AWS Neuron Explorer failed: ${reasonOf(error)}; set explorer.mode to "browser"`);
+    return failed(
+      `the extension AWS Neuron Explorer failed: ${reasonOf(error)}; set profileNeuron.explorer.mode to "browser"`,
+    );
   }
   void offerPath(name, folder);
   return shown;
 }
 
-/** Show a page of the viewer that runs where the server runs, wherever the person is. */
+/** Show a page of the viewer that runs where the server runs, wherever the person is. A problem leaves its address out. */
 export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenResult> {
   const page = Uri.parse(url, true);
   if (!/^https?$/.test(page.scheme) || !LOOPBACK.has(page.authority.replace(/:\d+$/, ''))) {
@@ -49,7 +53,7 @@ export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenRe
       return failed(unreachable(page, data, apiPort));
     }
     if (!(await env.openExternal(address))) {
-      return failed(`no browser was opened; open ${address.toString(true)} in one`);
+      return failed(`no browser was opened for ${address.toString(true)}`);
     }
   } catch (error) {
     return failed(
@@ -108,5 +112,5 @@ function unreachable(page: Uri, data: Uri, apiPort: number): string {
 function forwardBoth(page: Uri, apiPort: number): string {
   const port = page.authority.replace(/^.*:/, '');
   const forwards = [port, String(apiPort)].map((one) => `-L ${one}:localhost:${one}`).join(' ');
-  return `forward both ports yourself, with ssh ${forwards} HOST, and open ${page.toString(true)} in a browser`;
+  return `forward both ports yourself, with ssh ${forwards} HOST`;
 }
