@@ -7,6 +7,7 @@ import type { OpenCaptureParams, OpenPageParams, OpenResult } from './protocol';
 
 const EXTENSION = 'AmazonWebServices.neuron-explorer';
 const COPY = 'Copy Path';
+const USE_BROWSER = 'set profileNeuron.explorer.mode to "browser"';
 /** How titles may speak of its Profile Manager, the surest first. Its command's ids are documented nowhere. */
 const TITLES = [/\bprofile manager\b/i, /\b(open|load|add|import)\b.*\bprofiles?\b/i, /\bmanage\b.*\bprofiles?\b/i];
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
@@ -25,22 +26,18 @@ export async function openCapture({ name, folder }: OpenCaptureParams): Promise<
   }
   const command = findCommand(extension.packageJSON);
   if (command === undefined) {
-    return failed(
-      'the extension AWS Neuron Explorer has no command that opens profiles; set profileNeuron.explorer.mode to "browser"',
-    );
+    return failed(`the extension AWS Neuron Explorer has no command that opens profiles; ${USE_BROWSER}`);
   }
   try {
     await commands.executeCommand(command, Uri.file(folder));
   } catch (error) {
-    return failed(
-      `the extension AWS Neuron Explorer failed: ${reasonOf(error)}; set profileNeuron.explorer.mode to "browser"`,
-    );
+    return failed(`the extension AWS Neuron Explorer failed: ${reasonOf(error)}; ${USE_BROWSER}`);
   }
   void offerPath(name, folder);
   return shown;
 }
 
-/** Show a page of the viewer that runs where the server runs, wherever the person is. A problem leaves its address out. */
+/** Show a page of the viewer, which runs where the server runs. A problem does not repeat the address. */
 export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenResult> {
   const page = Uri.parse(url, true);
   if (!/^https?$/.test(page.scheme) || !LOOPBACK.has(page.authority.replace(/:\d+$/, ''))) {
