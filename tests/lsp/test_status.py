@@ -13,6 +13,7 @@ from tests.fakes.control import write_interpreter
 from tests.lsp.conftest import DECORATOR_MODULES, with_fake
 from tests.lsp.extension import STATUS, able_to, until_status
 from tests.lsp.screen import act, ready, said, settle, until_hints, until_lens
+from tests.lsp.test_interpreter import SENTENCES, too_old
 from tests.lsp.test_server import NEW, SOURCE, about
 
 if TYPE_CHECKING:
@@ -228,6 +229,15 @@ class TestInterpreters:
             f"{missing} is not there; choose a Python with the setting profileNeuron.interpreter"
         )
         assert said(client) == []
+
+    def test_what_a_run_found_wrong_is_a_problem_from_then_on(self, serve: Serve, root: Path, tmp_path: Path) -> None:
+        python = too_old(tmp_path)
+        client = ready(serve([root], settings={"interpreter": str(python)}, capabilities=able_to("status")))
+        document = client.open(root / "model.py", SOURCE)
+        document.save()
+        told = until_status(client, lambda params: params["interpreters"][0]["problem"] != "")
+        sentence = SENTENCES[too_old].format(python)
+        assert (told["interpreters"][0]["problem"], said(client)) == (sentence, [sentence])
 
     def test_a_file_outside_of_all_folders_has_one_as_well(self, serve: Serve, roots: list[Path]) -> None:
         client = ready(serve([], settings=BARE, capabilities=able_to("status")))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import profile_neuron
-from profile_neuron.core.launch import isolated_command
+from profile_neuron.daemon.hosts import own_command
 from profile_neuron.errors import HostError
 
 if TYPE_CHECKING:
@@ -25,10 +22,8 @@ async def checkup(python: str, environment: Iterable[tuple[str, str]] = ()) -> s
 
     environment: variables beside our own, as runs get them. Raises HostError where there is no text.
     """
-    own_path = str(Path(profile_neuron.__file__).resolve().parent.parent)
-    command = isolated_command(sys.executable, "profile_neuron.cli", own_path, "doctor", "--python", python)
     process = await asyncio.create_subprocess_exec(
-        *command,
+        *own_command("doctor", "--python", python),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

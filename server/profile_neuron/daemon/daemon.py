@@ -662,15 +662,16 @@ class Daemon:
         return self._active_interpreters.get(root if root in self._roots else "", "")
 
     async def interpreters_in_use(self) -> tuple[tuple[str, Interpreter, str], ...]:
-        """The Python of each workspace folder, with what is wrong with it as far as the disk tells.
+        """The Python of each workspace folder, with what is wrong with it as far as the disk or the last run tells.
 
         Without a workspace folder that of the file that was opened last, for an empty root; none before one is open.
         """
         roots = [(root, root) for root in self._roots] or [("", file.root) for file in self._files.values()][-1:]
+        told_of = dict(self._told_of)
 
         def look() -> tuple[tuple[str, Interpreter, str], ...]:
             found = [(name, self.interpreter(root)) for name, root in roots]
-            return tuple((name, item, item.problem) for name, item in found)
+            return tuple((name, item, item.problem or told_of.get(item.path, "")) for name, item in found)
 
         return await asyncio.to_thread(look)
 
@@ -1099,9 +1100,9 @@ class Daemon:
         """Tell the person once what is wrong with an interpreter, and anew when it was right meanwhile."""
         told = self._told_of.pop(python, "")
         if failure is not None and failure.is_of_interpreter:
-            self._told_of[python] = failure.reason
-            if failure.reason != told:
-                self._editor.warn(failure.reason.removeprefix("not-runnable: "))
+            self._told_of[python] = sentence = failure.reason.removeprefix("not-runnable: ")
+            if sentence != told:
+                self._editor.warn(sentence)
 
     async def _carry_out(self, wish: Wish, plan: _Plan, place: Place) -> RunDone | tuple[State, Failure]:
         from profile_neuron.daemon.runs import request_for
