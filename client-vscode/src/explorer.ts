@@ -7,6 +7,7 @@ import type { OpenCaptureParams, OpenPageParams, OpenResult } from './protocol';
 
 const EXTENSION = 'AmazonWebServices.neuron-explorer';
 const COPY = 'Copy Path';
+const USE_BROWSER = 'set profileNeuron.explorer.mode to "browser"';
 /** How titles may speak of its Profile Manager, the surest first. Its command's ids are documented nowhere. */
 const TITLES = [/\bprofile manager\b/i, /\b(open|load|add|import)\b.*\bprofiles?\b/i, /\bmanage\b.*\bprofiles?\b/i];
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
@@ -19,24 +20,24 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 export async function openCapture({ name, folder }: OpenCaptureParams): Promise<OpenResult> {
   const extension = extensions.getExtension<unknown>(EXTENSION);
   if (extension === undefined) {
-    return failed('the extension AWS Neuron Explorer is not installed; install it, or set explorer.mode to "browser"');
+    return failed(
+      'the extension AWS Neuron Explorer is not installed; install it, or set profileNeuron.explorer.mode to "browser"',
+    );
   }
   const command = findCommand(extension.packageJSON);
   if (command === undefined) {
-    return failed(
-      'the extension AWS Neuron Explorer has no command that opens profiles; set explorer.mode to "browser"',
-    );
+    return failed(`the extension AWS Neuron Explorer has no command that opens profiles; ${USE_BROWSER}`);
   }
   try {
     await commands.executeCommand(command, Uri.file(folder));
   } catch (error) {
-    return failed(`the extension AWS Neuron Explorer failed: ${reasonOf(error)}; set explorer.mode to "browser"`);
+    return failed(`the extension AWS Neuron Explorer failed: ${reasonOf(error)}; ${USE_BROWSER}`);
   }
   void offerPath(name, folder);
   return shown;
 }
 
-/** Show a page of the viewer that runs where the server runs, wherever the person is. */
+/** Show a page of the viewer, which runs where the server runs. A problem does not repeat the address. */
 export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenResult> {
   const page = Uri.parse(url, true);
   if (!/^https?$/.test(page.scheme) || !LOOPBACK.has(page.authority.replace(/:\d+$/, ''))) {
@@ -49,7 +50,7 @@ export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenRe
       return failed(unreachable(page, data, apiPort));
     }
     if (!(await env.openExternal(address))) {
-      return failed(`no browser was opened; open ${address.toString(true)} in one`);
+      return failed(`no browser was opened for ${address.toString(true)}`);
     }
   } catch (error) {
     return failed(
@@ -108,5 +109,5 @@ function unreachable(page: Uri, data: Uri, apiPort: number): string {
 function forwardBoth(page: Uri, apiPort: number): string {
   const port = page.authority.replace(/^.*:/, '');
   const forwards = [port, String(apiPort)].map((one) => `-L ${one}:localhost:${one}`).join(' ');
-  return `forward both ports yourself, with ssh ${forwards} HOST, and open ${page.toString(true)} in a browser`;
+  return `forward both ports yourself, with ssh ${forwards} HOST`;
 }

@@ -100,9 +100,10 @@ export async function choose(
 export function noneFound(passedOver: readonly string[], isTrusted: boolean): string {
   const looked = passedOver.length > 0 ? ` (${passedOver.join('; ')})` : '';
   const where = isTrusted ? 'on the PATH' : 'on the PATH outside of this workspace, which is not trusted,';
+  const other = isTrusted ? ', or name one in the setting profileNeuron.interpreter,' : ',';
   return (
     `Neuron Profile found no Python ${OLDEST.join('.')} or newer ${where} to start its server with${looked}; ` +
-    'install one, such as with "apt install python3", and run Restart Server'
+    `install one, such as with "apt install python3"${other} and run Restart Server`
   );
 }
 

@@ -37,7 +37,8 @@ describe('a capture in the extension AWS Neuron Explorer', () => {
   test('without the extension the answer says what to do', async () => {
     expect(await openCapture(CAPTURE)).toEqual({
       isShown: false,
-      problem: 'the extension AWS Neuron Explorer is not installed; install it, or set explorer.mode to "browser"',
+      problem:
+        'the extension AWS Neuron Explorer is not installed; install it, or set profileNeuron.explorer.mode to "browser"',
     });
   });
 
@@ -45,7 +46,8 @@ describe('a capture in the extension AWS Neuron Explorer', () => {
     install({ command: 'neuron-explorer.open', title: 'Zoom into Instructions' });
     expect(await openCapture(CAPTURE)).toEqual({
       isShown: false,
-      problem: 'the extension AWS Neuron Explorer has no command that opens profiles; set explorer.mode to "browser"',
+      problem:
+        'the extension AWS Neuron Explorer has no command that opens profiles; set profileNeuron.explorer.mode to "browser"',
     });
     expect(commands.executeCommand).not.toHaveBeenCalled();
   });
@@ -94,26 +96,26 @@ describe('a page of the viewer', () => {
     expect(env.openExternal.mock.calls.map(String)).toEqual(['http://localhost:49001/profile/Block.forward@7']);
   });
 
-  test.each(['http://localhost:49002/', 'https://host.example/proxy/3002/', 'http://other:3002/'])(
-    'is not opened where it cannot get its data: %s',
-    async (forwarded) => {
-      env.asExternalUri.mockImplementation((uri: Uri) =>
-        Promise.resolve(uri.authority === 'localhost:3002' ? Uri.parse(forwarded) : uri),
-      );
-      const { isShown, problem } = await openPage(PAGE);
-      expect(isShown).toBe(false);
-      expect(problem).toContain('asks localhost:3002 for its data');
-      expect(problem).toContain(forwarded.replace(/^https?:\/\//, '').replace(/:(\d+)\/$/, ':$1'));
-      expect(problem).toContain(
-        'ssh -L 3001:localhost:3001 -L 3002:localhost:3002 HOST, and open http://localhost:3001/',
-      );
-      expect(env.openExternal).not.toHaveBeenCalled();
-    },
-  );
+  test.each([
+    'http://localhost:49002/',
+    'https://host.example/proxy/3002/',
+    'https://localhost:3002/',
+    'http://other:3002/',
+  ])('is not opened where it cannot get its data: %s', async (forwarded) => {
+    env.asExternalUri.mockImplementation((uri: Uri) =>
+      Promise.resolve(uri.authority === 'localhost:3002' ? Uri.parse(forwarded) : uri),
+    );
+    const { isShown, problem } = await openPage(PAGE);
+    expect(isShown).toBe(false);
+    expect(problem).toContain('asks localhost:3002 for its data');
+    expect(problem).toContain(forwarded.replace(/^https?:\/\//, '').replace(/:(\d+)\/$/, ':$1'));
+    expect(problem).toContain('ssh -L 3001:localhost:3001 -L 3002:localhost:3002 HOST');
+    expect(env.openExternal).not.toHaveBeenCalled();
+  });
 
-  test('a browser that does not open is told, with the address', async () => {
+  test('a browser that does not open is told, with the address it was to open', async () => {
     env.openExternal.mockResolvedValueOnce(false);
-    expect((await openPage(PAGE)).problem).toMatch(/^no browser was opened; open http:\/\/localhost:3001\/profile\//);
+    expect((await openPage(PAGE)).problem).toMatch(/^no browser was opened for http:\/\/localhost:3001\/profile\//);
   });
 
   test('ports that cannot be forwarded are told, with what to do', async () => {

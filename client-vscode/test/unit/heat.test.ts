@@ -136,6 +136,16 @@ describe('edits', () => {
     expect(Object.keys(painted(opened))).toEqual(['11']);
   });
 
+  test('a file that is opened again has nothing of its earlier edits', () => {
+    const opened = open('/work/model.py');
+    const heat = new Heat();
+    opened.document.version = 5;
+    events.changed.fire({ document: opened.document, contentChanges: [{ range: new Range(0, 0, 0, 0), text: '#\n' }] });
+    events.closed.fire(opened.document);
+    heat.take({ uri: URI, version: 1, lines: [warm(10)] });
+    expect(Object.keys(painted(opened))).toEqual(['10']);
+  });
+
   test('lines that are known move with each edit', () => {
     const opened = open('/work/model.py');
     const heat = new Heat();

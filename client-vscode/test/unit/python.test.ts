@@ -161,7 +161,8 @@ describe('which one is taken', () => {
   test('where there is none the message names what was looked at and what to do', () => {
     expect(noneFound(['/a is Python 3.9'], true)).toBe(
       'Neuron Profile found no Python 3.10 or newer on the PATH to start its server with (/a is Python 3.9); ' +
-        'install one, such as with "apt install python3", and run Restart Server',
+        'install one, such as with "apt install python3", or name one in the setting profileNeuron.interpreter, ' +
+        'and run Restart Server',
     );
     expect(noneFound([], false)).toContain('outside of this workspace, which is not trusted');
   });

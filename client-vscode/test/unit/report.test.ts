@@ -86,6 +86,7 @@ describe('reports of functions', () => {
     ask.mockClear();
     all.update('file:///work/model.py');
     all.update();
+    await vi.runAllTimersAsync();
     all.update('file:///work/other.py');
     await vi.runAllTimersAsync();
     expect(ask.mock.calls).toEqual([['profileNeuron/report', FORWARD]]);
