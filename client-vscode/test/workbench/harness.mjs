@@ -238,7 +238,7 @@ export class Window {
       ({ protocol, hostname }) => /^https?:$/.test(protocol) && hostname !== '127.0.0.1',
       (route) => this.#outside(route),
     );
-    if (payload.length) await this.page.addInitScript(heedPayload);
+    if (payload.length) await this.#listen();
     await this.page.addInitScript(takePortTemplate);
     await this.page.goto(this.editor.address(this.folder, payload), { waitUntil: 'domcontentloaded' });
   }
@@ -249,6 +249,26 @@ export class Window {
     if (hostname === 'localhost') this.pages.push(href);
     else this.outside.add(href);
     return route.abort();
+  }
+
+  /** Take what tests inside of the extension host print, and how they end. */
+  async #listen() {
+    this.printed = [];
+    await this.page.exposeFunction('codeAutomationLog', (type, args) =>
+      this.printed.push(`[${type}] ${args.join(' ')}`),
+    );
+    await this.page.exposeFunction('codeAutomationExit', (code) => (this.code = code));
+    await this.page.addInitScript(heedPayload);
+  }
+
+  /** How the tests inside of the extension host ended: their exit code and what they printed. */
+  async ended(timeout) {
+    const code = await this.until(
+      () => this.code,
+      (seen) => seen !== undefined,
+      timeout,
+    );
+    return { code, lines: this.printed };
   }
 
   async ready() {

@@ -63,7 +63,7 @@ test('a save shows device time behind the lines and above the functions', async 
   );
   assert.equal(lenses.filter(({ title }) => title === OPEN).length, 4);
   const hints = await window.ask('hints', file());
-  assert.ok(hints.length > 30, JSON.stringify(hints));
+  assert.ok(hints.length > 20, JSON.stringify(hints));
   for (const { label } of hints) assert.match(label, DEVICE);
   await window.goTo(50);
   const seen = await window.until(

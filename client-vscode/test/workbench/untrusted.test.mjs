@@ -97,6 +97,8 @@ test('once it is trusted its code is run', async () => {
     .getByText(/^(Trust|Trust Workspace & Continue|Yes, I trust the authors)$/)
     .first()
     .click();
+  // The page for trust, which is in a tab or above all tabs.
+  await window.ask('execute', 'workbench.action.closeActiveEditor');
   await window.openFile('model.py');
   await window.until(
     () => window.lenses(),

@@ -43,12 +43,17 @@ const at = (name) => `${folder}/${name}`;
 const linesOf = (seen) => Object.keys(seen).map(Number);
 const shown = (fits, timeout) => window.until(() => window.hints(), fits, timeout);
 
-/** The hints that the server answers with, as they are to be on the screen; each is at the end of its line. */
-async function answered(name) {
-  const text = await window.ask('text', at(name));
-  const ends = text.split(/\r?\n/);
-  const found = await window.ask('hints', at(name));
-  for (const { line, column } of found) assert.equal(column, ends[line - 1].length, `line ${line} of ${name}`);
+/** Wait until the server answers with the hints that are on the screen, each at the end of its line. */
+async function agree(name, seen) {
+  const answer = await window.until(
+    async () => ({ found: await window.ask('hints', at(name)), text: await window.ask('text', at(name)) }),
+    ({ found }) => JSON.stringify(labels(found)) === JSON.stringify(seen),
+  );
+  const ends = answer.text.split(/\r?\n/).map((line) => line.length);
+  for (const { line, column } of answer.found) assert.equal(column, ends[line - 1], `line ${line} of ${name}`);
+}
+
+function labels(found) {
   return Object.fromEntries(found.map(({ line, label }) => [line, label]));
 }
 
@@ -78,7 +83,7 @@ test('a save shows progress and then the answers of the server at their lines', 
   const seen = await shown((hints) => linesOf(hints).length === 4, COLD_MS);
   assert.deepEqual(linesOf(seen), [12, 13, 14, 19]);
   for (const text of Object.values(seen)) assert.match(text, HINT);
-  assert.deepEqual(seen, await answered('model.py'));
+  await agree('model.py', seen);
   const lenses = await window.until(
     () => window.lenses(),
     (titles) => titles.filter((title) => FRESH.test(title)).length === 2,
@@ -109,7 +114,7 @@ test('typing above moves the hints and the bars', async () => {
   await window.page.keyboard.type('# one more line\n');
   const moved = Object.fromEntries(Object.entries(before).map(([line, text]) => [Number(line) + 1, text]));
   await shown((hints) => JSON.stringify(hints) === JSON.stringify(moved));
-  assert.deepEqual(await answered('model.py'), moved);
+  await agree('model.py', moved);
   await window.until(
     () => window.heat(),
     (heat) => linesOf(heat).join() === linesOf(moved).join(),
@@ -149,7 +154,7 @@ test('the palette profiles the function at the cursor, whose file has CRLF and e
   const seen = await shown((hints) => linesOf(hints).length === 3, COLD_MS);
   assert.deepEqual(linesOf(seen), [11, 12, 13]);
   for (const text of Object.values(seen)) assert.match(text, HINT);
-  assert.deepEqual(seen, await answered('emoji.py'));
+  await agree('emoji.py', seen);
   assert.equal(await window.ask('text', at('emoji.py')), EMOJI);
 });
 
