@@ -71,8 +71,14 @@ function pythonPackages() {
   const distributions = readdirSync(libs).filter((name) => name.endsWith('.dist-info'));
   return distributions.sort().map((name) => ({
     name: `${name.replace('.dist-info', '').replace('-', ' ')} (Python)`,
-    licence: texts(path.join(libs, name, 'licenses'), /./),
+    licence: texts(licences(path.join(libs, name)), /^(?!METADATA)/),
   }));
+}
+
+/** Where the licences of a distribution lie: in a folder of their own, in older ones beside its metadata. */
+function licences(distribution) {
+  const own = path.join(distribution, 'licenses');
+  return existsSync(own) ? own : distribution;
 }
 
 /** The packages of which code is in the bundle, by what esbuild says it read. */

@@ -10,7 +10,8 @@ const LIBS = path.join(ROOT, 'bundled', 'libs');
 
 // One wheel of each package, whatever machine this is; no code of a package is executed to install a wheel.
 const PLATFORM = ['--only-binary=:all:', '--platform', 'manylinux2014_x86_64', '--implementation', 'cp'];
-const PYTHON = ['--python-version', '3.11'];
+// The oldest that the server runs in, so that what needs a newer one is refused.
+const PYTHON = ['--python-version', '3.10'];
 
 main();
 
@@ -56,6 +57,7 @@ function prune(folder) {
 function isKept(file) {
   const name = path.basename(file);
   // METADATA names the package, its version and its licence.
-  const ofDistribution = /\.dist-info\//.test(file) && (name === 'METADATA' || /\/licenses\//.test(file));
+  // Licences lie in a folder of their own, in older packages beside it.
+  const ofDistribution = /\.dist-info\/(METADATA|licenses\/.*|LICENSE|COPYING|AUTHORS)$/.test(file);
   return name.endsWith('.py') || name === 'py.typed' || ofDistribution;
 }
