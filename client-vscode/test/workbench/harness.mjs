@@ -254,9 +254,10 @@ export class Window {
   /** Take what tests inside of the extension host print, and how they end. */
   async #listen() {
     this.printed = [];
-    await this.page.exposeFunction('codeAutomationLog', (type, args) =>
-      this.printed.push(`[${type}] ${args.join(' ')}`),
-    );
+    await this.page.exposeFunction('codeAutomationLog', (type, args) => {
+      this.printed.push(`[${type}] ${args.join(' ')}`);
+      if (/^(not ok|ok|\d+ passed)/.test(args[0])) console.log(args[0]);
+    });
     await this.page.exposeFunction('codeAutomationExit', (code) => (this.code = code));
     await this.page.addInitScript(heedPayload);
   }

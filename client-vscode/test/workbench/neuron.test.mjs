@@ -34,7 +34,7 @@ before(
       [FILE]: fs.readFileSync(path.join(REPOSITORY, 'samples', FILE), 'utf8'),
     });
     home.install(vsix());
-    home.install(extension('probe'));
+    home.install(extension('workbench/probe'));
     editor = await home.start();
     window = await (await editor.open(folder)).ready();
   },

@@ -52,7 +52,7 @@ before(
     // What a shell that was started in the folder would find first.
     home.path('.', path.join(folder, 'bin'), path.join(home.at('python'), 'bin'));
     home.install(vsix());
-    home.install(extension('probe'));
+    home.install(extension('workbench/probe'));
     editor = await home.start();
     window = await (await editor.open(folder)).ready();
   },

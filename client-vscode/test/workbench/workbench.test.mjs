@@ -26,7 +26,7 @@ before(
       'breaks.py': FAILING,
     });
     home.install(vsix());
-    home.install(extension('probe'));
+    home.install(extension('workbench/probe'));
     editor = await home.start();
     window = await (await editor.open(folder)).ready();
   },
