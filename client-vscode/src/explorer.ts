@@ -20,9 +20,7 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 export async function openCapture({ name, folder }: OpenCaptureParams): Promise<OpenResult> {
   const extension = extensions.getExtension<unknown>(EXTENSION);
   if (extension === undefined) {
-    return failed(
-      'the extension AWS Neuron Explorer is not installed; install it, or set profileNeuron.explorer.mode to "browser"',
-    );
+    return failed(`the extension AWS Neuron Explorer is not installed; install it, or ${USE_BROWSER}`);
   }
   const command = findCommand(extension.packageJSON);
   if (command === undefined) {
