@@ -60,9 +60,12 @@ before(
 );
 
 after(async () => {
-  await window?.close();
-  await editor?.stop();
-  home?.remove();
+  try {
+    await window?.close();
+  } finally {
+    await editor?.stop();
+    home?.remove();
+  }
 });
 
 const executed = () => (fs.existsSync(trace) ? fs.readFileSync(trace, 'utf8') : '');

@@ -34,9 +34,12 @@ before(
 );
 
 after(async () => {
-  await window?.close();
-  await editor?.stop();
-  home?.remove();
+  try {
+    await window?.close();
+  } finally {
+    await editor?.stop();
+    home?.remove();
+  }
 });
 
 const at = (name) => `${folder}/${name}`;
