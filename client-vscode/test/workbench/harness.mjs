@@ -18,8 +18,8 @@ const ENTRY = path.join(EDITORS, VERSION, 'node_modules/code-server/out/node/ent
 const { chromium } = createRequire(path.join(EDITORS, 'playwright', 'x.js'))('playwright-core');
 
 // A run that nothing is known of begins with the start of an agent and of a worker with torch.
-export const COLD_MS = Number(process.env.COLD_MS ?? 90_000);
-export const SOON_MS = Number(process.env.SOON_MS ?? 30_000);
+export const COLD_MS = 90_000;
+export const SOON_MS = 30_000;
 
 const QUIET = {
   'telemetry.telemetryLevel': 'off',
@@ -43,6 +43,8 @@ const QUIET = {
   'remote.autoForwardPorts': false,
   'workbench.colorTheme': 'Default Light Modern',
 };
+
+for (const name of ['SIGINT', 'SIGTERM']) process.once(name, () => process.exit(1));
 
 /** The folders of one installation of the editor, with the extension and the probe in it. */
 export class Home {
@@ -105,6 +107,8 @@ export class Home {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     });
+    // Nothing is left either where the tests themselves are ended.
+    process.once('exit', () => signal(child, 'SIGKILL'));
     const editor = new Editor(this, child);
     await editor.up();
     return editor;
@@ -254,9 +258,10 @@ export class Window {
   /** Take what tests inside of the extension host print, and how they end. */
   async #listen() {
     this.printed = [];
-    await this.page.exposeFunction('codeAutomationLog', (type, args) =>
-      this.printed.push(`[${type}] ${args.join(' ')}`),
-    );
+    await this.page.exposeFunction('codeAutomationLog', (type, args) => {
+      this.printed.push(`[${type}] ${args.join(' ')}`);
+      if (/^(not ok|ok|\d+ passed)/.test(args[0])) console.log(args[0]);
+    });
     await this.page.exposeFunction('codeAutomationExit', (code) => (this.code = code));
     await this.page.addInitScript(heedPayload);
   }
@@ -278,7 +283,7 @@ export class Window {
 
   /** Close it as a person does, who closes the tab. */
   async close() {
-    if (this.page.isClosed()) return;
+    if (!this.page || this.page.isClosed()) return this.context?.close();
     const closed = this.page.waitForEvent('close');
     // It asks about what is not saved.
     this.page.on('dialog', (dialog) => dialog.accept());

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { COLD_MS, Home, REPOSITORY } from './harness.mjs';
 import { extension, freePort, interpreter, standIn, vsix } from './world.mjs';
 
-const DEVICE = /^[\d.]+ (ns|µs|ms|s) · <?\d+ % · [\d×]+ ops?$/;
+const DEVICE = /^[\d.]+ (ns|µs|ms|s) · <?\d+ % · [\d.×]+ ops?$/;
 const TOTAL = /^[\d.]+ (ns|µs|ms|s) device/;
 const OPEN = 'Open in Neuron Explorer';
 const FILE = 'llama_block.py';
@@ -34,7 +34,7 @@ before(
       [FILE]: fs.readFileSync(path.join(REPOSITORY, 'samples', FILE), 'utf8'),
     });
     home.install(vsix());
-    home.install(extension('probe'));
+    home.install(extension('workbench/probe'));
     editor = await home.start();
     window = await (await editor.open(folder)).ready();
   },
@@ -42,9 +42,12 @@ before(
 );
 
 after(async () => {
-  await window?.close();
-  await editor?.stop();
-  home?.remove();
+  try {
+    await window?.close();
+  } finally {
+    await editor?.stop();
+    home?.remove();
+  }
 });
 
 const file = () => path.join(folder, FILE);
@@ -81,6 +84,7 @@ test('a save shows device time behind the lines and above the functions', async 
 });
 
 test('the lens to Neuron Explorer opens the page of the capture', async () => {
+  await window.goTo(58);
   await window.lens(OPEN).first().click();
   const [page] = await window.until(
     () => window.pages,

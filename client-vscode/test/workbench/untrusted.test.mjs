@@ -52,7 +52,7 @@ before(
     // What a shell that was started in the folder would find first.
     home.path('.', path.join(folder, 'bin'), path.join(home.at('python'), 'bin'));
     home.install(vsix());
-    home.install(extension('probe'));
+    home.install(extension('workbench/probe'));
     editor = await home.start();
     window = await (await editor.open(folder)).ready();
   },
@@ -60,9 +60,12 @@ before(
 );
 
 after(async () => {
-  await window?.close();
-  await editor?.stop();
-  home?.remove();
+  try {
+    await window?.close();
+  } finally {
+    await editor?.stop();
+    home?.remove();
+  }
 });
 
 const executed = () => (fs.existsSync(trace) ? fs.readFileSync(trace, 'utf8') : '');

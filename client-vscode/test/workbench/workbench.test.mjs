@@ -26,7 +26,7 @@ before(
       'breaks.py': FAILING,
     });
     home.install(vsix());
-    home.install(extension('probe'));
+    home.install(extension('workbench/probe'));
     editor = await home.start();
     window = await (await editor.open(folder)).ready();
   },
@@ -34,9 +34,12 @@ before(
 );
 
 after(async () => {
-  await window?.close();
-  await editor?.stop();
-  home?.remove();
+  try {
+    await window?.close();
+  } finally {
+    await editor?.stop();
+    home?.remove();
+  }
 });
 
 const at = (name) => `${folder}/${name}`;

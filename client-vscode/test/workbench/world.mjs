@@ -18,10 +18,10 @@ export function vsix() {
   return file;
 }
 
-/** An archive of an extension that is a folder of files beside this one. */
+/** An archive of an extension that is a folder below test. */
 export function extension(name) {
-  const folder = path.join(import.meta.dirname, name);
-  const file = path.join(CLIENT, 'build', `${name}.vsix`);
+  const folder = path.join(CLIENT, 'test', name);
+  const file = path.join(CLIENT, 'build', `${path.basename(name)}.vsix`);
   const vsce = path.join(CLIENT, 'node_modules', '@vscode', 'vsce', 'vsce');
   const unasked = ['--no-dependencies', '--allow-missing-repository', '--skip-license'];
   fs.mkdirSync(path.dirname(file), { recursive: true });
