@@ -37,22 +37,52 @@
     summary.append(...report.summary.map((line) => element('p', line)));
     const notes = element('ul', '', 'notes');
     notes.append(...report.notes.map((note) => element('li', note)));
-    return [heading, summary, table(report), ...(report.notes.length > 0 ? [element('h2', 'Notes'), notes] : [])];
+    return [
+      heading,
+      summary,
+      lineTable(report),
+      ...(report.notes.length > 0 ? [element('h2', 'Notes'), notes] : []),
+      ...(report.operators.length > 0 ? [operatorTable(report.operators)] : []),
+    ];
   }
 
   /** @param {import('../src/protocol').Report} report */
-  function table(report) {
-    const whole = element('table', '', report.isStale ? 'stale' : '');
-    const caption = report.isStale ? 'Lines, as they were measured before the last edit' : 'Lines';
+  function lineTable(report) {
+    const caption = report.isStale ? 'Lines, as they were measured earlier' : 'Lines';
     const hasDelta = report.rows.some((row) => row.delta !== '');
     const names = ['Line', report.measure, 'Share', 'Operators', ...(hasDelta ? ['Change'] : []), 'Source'];
+    const rows = report.rows.map((row) => rowOf(row, hasDelta));
+    return table(report.isStale ? 'lines stale' : 'lines', caption, names, ['Line', report.measure, 'Change'], rows);
+  }
+
+  /** @param {readonly import('../src/protocol').ReportOperator[]} operators */
+  function operatorTable(operators) {
+    const hasDevice = operators.some(({ device }) => device !== '');
+    const numbers = ['Calls', 'Host', ...(hasDevice ? ['Device'] : [])];
+    const rows = operators.map(({ name, calls, host, device }) => {
+      const row = element('tr');
+      const cells = [calls, host, ...(hasDevice ? [device] : [])].map((text) => element('td', text, 'number'));
+      row.append(scoped(element('th', name), 'row'), ...cells);
+      return row;
+    });
+    return table('', 'Operators, each with its own time', ['Operator', ...numbers], numbers, rows);
+  }
+
+  /**
+   * @param {string} style
+   * @param {string} caption
+   * @param {string[]} names
+   * @param {string[]} numbers names of columns that hold numbers
+   * @param {HTMLElement[]} rows
+   */
+  function table(style, caption, names, numbers, rows) {
     const head = element('tr');
-    const isNumber = (/** @type {string} */ name) => ['Line', report.measure, 'Change'].includes(name);
-    head.append(...names.map((name) => scoped(element('th', name, isNumber(name) ? 'number' : ''), 'col')));
+    head.append(...names.map((name) => scoped(element('th', name, numbers.includes(name) ? 'number' : ''), 'col')));
     const top = element('thead');
     top.append(head);
     const body = element('tbody');
-    body.append(...report.rows.map((row) => rowOf(row, hasDelta)));
+    body.append(...rows);
+    const whole = element('table', '', style);
     whole.append(element('caption', caption), top, body);
     return whole;
   }

@@ -93,8 +93,18 @@ export interface Report {
   /** What the time of a line is of: "neuron" or "cpu". */
   readonly measure: string;
   readonly rows: readonly ReportRow[];
-  /** Time that is of no single line, operators of the whole function, warnings: one sentence each. */
+  /** Time that is of no single line, remarks at lines, warnings: one sentence each. */
   readonly notes: readonly string[];
+  /** Those of the whole function, the most costly first. */
+  readonly operators: readonly ReportOperator[];
+}
+export interface ReportOperator {
+  readonly name: string;
+  readonly calls: string;
+  /** Its own time on the host. */
+  readonly host: string;
+  /** Empty where it had none on a device. */
+  readonly device: string;
 }
 export interface ReportRow {
   readonly line: number;

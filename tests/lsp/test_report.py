@@ -45,7 +45,7 @@ def report(document: Document, qualname: str = "f") -> Any:
 
 def test_it_has_every_line_from_the_decorator_on_with_the_numbers_of_the_hints(profiled: Document) -> None:
     found = report(profiled)
-    assert list(found) == ["title", "summary", "isStale", "measure", "rows", "notes"]
+    assert list(found) == ["title", "summary", "isStale", "measure", "rows", "notes", "operators"]
     assert (found["title"], found["isStale"], found["measure"]) == ("f", False, "cpu")
     lines = SOURCE.split("\n")
     assert [(row["line"], row["source"]) for row in found["rows"]] == list(enumerate(lines))[2:7]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from profile_neuron.core.hover import Now
 from profile_neuron.core.model import OperatorRow, RemovedRow
-from profile_neuron.core.report import ReportRow, report
+from profile_neuron.core.report import ReportOperator, ReportRow, report
 from tests.unit.constructed import beside, failure, row, view
 
 MS = 1_000_000
@@ -46,7 +46,7 @@ def test_a_figure_that_lines_share_stands_at_each_and_counts_once() -> None:
     assert found.notes == ("lines 5, 6 were measured together, and count once",)
 
 
-def test_what_is_of_no_line_and_of_the_whole_is_noted() -> None:
+def test_what_is_of_no_line_is_noted_and_operators_of_the_whole_are_told() -> None:
     operators = (OperatorRow("aten::mm", 3.0, 5 * MS, None), OperatorRow("aten::*_", 1.0, 1 * MS, 2 * MS))
     costs = {"unattributed_ns": 2 * MS, "operators": operators, "warnings": ("a warning",)}
     shown = beside(
@@ -57,9 +57,11 @@ def test_what_is_of_no_line_and_of_the_whole_is_noted() -> None:
     assert found.notes == (
         "2.00 ms (25 %) belong to no line",
         "removed since: z = 0, 1.00 ms",
-        "aten::mm: 3 calls, 5.00 ms of the host",
-        "aten::*_: 1 call, 1.00 ms of the host, 2.00 ms of the device",
         "a warning",
+    )
+    assert found.operators == (
+        ReportOperator("aten::mm", "3", "5.00 ms"),
+        ReportOperator("aten::*_", "1", "1.00 ms", "2.00 ms"),
     )
 
 

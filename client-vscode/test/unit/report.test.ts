@@ -29,6 +29,7 @@ const REPORT: Report = {
     },
   ],
   notes: ['<script>alert(2)</script>'],
+  operators: [{ name: 'aten::<b>', calls: '3', host: '36.2 µs', device: '' }],
 };
 
 beforeEach(() => {
@@ -186,7 +187,7 @@ describe('the script of the page', () => {
   });
 
   test('makes a table with a heading for each column and row', () => {
-    const { main } = shown(REPORT);
+    const { main } = shown({ ...REPORT, operators: [] });
     const headings = main.all('th').map((one) => [one.attributes.scope, one.text]);
     expect(headings).toEqual([
       ...['Line', 'cpu', 'Share', 'Operators', 'Source'].map((name) => ['col', name]),
@@ -219,14 +220,33 @@ describe('the script of the page', () => {
     ).toContain('Change');
   });
 
-  test('says in words that the code was edited since', () => {
+  test('has a table of operators, whose device column is there where one of them has device time', () => {
+    const operatorsOf = (device: string) => {
+      const { main } = shown({ ...REPORT, operators: [{ name: 'aten::<b>', calls: '3', host: '36.2 µs', device }] });
+      const table = main.all('table').at(-1);
+      return [...(table?.all('th') ?? []), ...(table?.all('td') ?? [])].map((one) => one.text);
+    };
+    expect(operatorsOf('')).toEqual(['Operator', 'Calls', 'Host', 'aten::<b>', '3', '36.2 µs']);
+    expect(operatorsOf('1.00 ms')).toEqual([
+      'Operator',
+      'Calls',
+      'Host',
+      'Device',
+      'aten::<b>',
+      '3',
+      '36.2 µs',
+      '1.00 ms',
+    ]);
+  });
+
+  test('says in words that the times are not of the present code', () => {
     const { main } = shown({ ...REPORT, isStale: true });
-    expect(main.all('caption')[0]?.text).toBe('Lines, as they were measured before the last edit');
+    expect(main.all('caption')[0]?.text).toBe('Lines, as they were measured earlier');
   });
 
   test('goes to the line of a row', () => {
     const { main, posted } = shown(REPORT);
-    main.all('tr').at(-1)?.listeners.click?.();
+    main.all('table')[0]?.all('tr').at(-1)?.listeners.click?.();
     expect(posted.at(-1)).toEqual({ kind: 'reveal', line: 11 });
   });
 

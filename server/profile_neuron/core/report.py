@@ -45,6 +45,16 @@ class ReportRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportOperator:
+    """An operator in all lines of a function: how often, its own time on the host, and where it has one on a device."""
+
+    name: str
+    calls: str
+    host: str
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All that there is to know of a function, as plain text."""
 
@@ -55,8 +65,10 @@ class Report:
     # What the times of its lines are of: neuron or cpu.
     measure: str
     rows: tuple[ReportRow, ...]
-    # What belongs to no single line, remarks at lines, operators of the whole function, warnings, one sentence each.
+    # What belongs to no single line, remarks at lines, warnings, one sentence each.
     notes: tuple[str, ...]
+    # Those of the whole function, the most costly first.
+    operators: tuple[ReportOperator, ...]
 
 
 def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> Report:
@@ -78,6 +90,7 @@ def report(view: FunctionView, source: Iterable[tuple[int, str]], now: Now) -> R
         measure="neuron" if is_of_device else "cpu",
         rows=tuple(_rows(view, source)),
         notes=tuple(_notes(view)),
+        operators=tuple(_operators(result)) if result is not None else (),
     )
 
 
@@ -149,12 +162,13 @@ def _notes(view: FunctionView) -> Iterator[str]:
     yield from _remarks(view)
     for removed in view.comparison.removed if view.comparison is not None else ():
         yield f"removed since: {removed.text}, {units.duration(removed.total_ns)}"
-    for operator in result.costs.operators:
-        device = "" if operator.device_ns is None else f", {units.duration(operator.device_ns)} of the device"
-        calls = units.count(operator.calls)
-        host = units.duration(operator.self_host_ns)
-        yield f"{operator.name}: {calls} call{'' if calls == '1' else 's'}, {host} of the host{device}"
     yield from result.costs.warnings
+
+
+def _operators(result: Result) -> Iterator[ReportOperator]:
+    for row in result.costs.operators:
+        device = "" if row.device_ns is None else units.duration(row.device_ns)
+        yield ReportOperator(row.name, units.count(row.calls), units.duration(row.self_host_ns), device)
 
 
 def _comparison(compared: Comparison, now: Now) -> Iterator[str]:

@@ -136,6 +136,18 @@ class ReportRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportOperator:
+    """An operator in all lines of a function."""
+
+    name: str
+    calls: str
+    # Its own time on the host.
+    host: str
+    # Empty where it had none on a device.
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The answer to the client's question for a function as it is now."""
 
@@ -146,8 +158,10 @@ class Report:
     # What the time of a line is of: neuron or cpu.
     measure: str
     rows: tuple[ReportRow, ...]
-    # Time that is of no single line, operators of the whole function, warnings: one sentence each.
+    # Time that is of no single line, remarks at lines, warnings: one sentence each.
     notes: tuple[str, ...]
+    # Those of the whole function, the most costly first.
+    operators: tuple[ReportOperator, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,4 +34,5 @@ def _to_wire(found: Report) -> notifications.Report:
             for row in found.rows
         ),
         found.notes,
+        tuple(notifications.ReportOperator(one.name, one.calls, one.host, one.device) for one in found.operators),
     )
