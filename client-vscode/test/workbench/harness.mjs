@@ -330,10 +330,7 @@ export class Window {
   async openFile(name) {
     await this.quickInput('Control+P');
     await this.page.keyboard.type(name);
-    await this.page
-      .locator('.quick-input-list .monaco-list-row', { hasText: path.basename(name) })
-      .first()
-      .waitFor();
+    await this.page.locator('.quick-input-list .monaco-list-row.focused', { hasText: path.basename(name) }).waitFor();
     await this.page.keyboard.press('Enter');
     await this.page.locator('.tab.active', { hasText: path.basename(name) }).waitFor();
     await this.page.locator('.editor-instance .view-line').first().waitFor();
