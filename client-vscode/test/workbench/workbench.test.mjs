@@ -2,12 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { COLD_MS, Home } from './harness.mjs';
+import { COLD_MS, Home, REPOSITORY } from './harness.mjs';
 import { EMOJI, FAILING, MODEL, waiting } from './sources.mjs';
 import { extension, interpreter, ours, vsix } from './world.mjs';
 
 const HINT = /^cpu [\d.]+ (ns|µs|ms|s) · <?\d+ % · \d+ ops?( [▲▼]\d+ %)?$/;
+/** The same, of a line that may run several times. */
+const LINE = /^cpu [\d.]+ (ns|µs|ms|s) · <?\d+ % · [\d.×]+ ops?$/;
 const FRESH = /^cpu [\d.]+ (ns|µs|ms|s)/;
 
 let home, editor, window, folder;
@@ -24,6 +28,7 @@ before(
       'emoji.py': EMOJI,
       'waits.py': waiting(pipe),
       'breaks.py': FAILING,
+      'llama_block.py': fs.readFileSync(path.join(REPOSITORY, 'samples', 'llama_block.py'), 'utf8'),
     });
     home.install(vsix());
     home.install(extension('workbench/probe'));
@@ -159,6 +164,28 @@ test('the palette profiles the function at the cursor, whose file has CRLF and e
   for (const text of Object.values(seen)) assert.match(text, HINT);
   await agree('emoji.py', seen);
   assert.equal(await window.ask('text', at('emoji.py')), EMOJI);
+});
+
+test('a decoder block shows what its four functions cost on the CPU', async () => {
+  await window.openFile('llama_block.py');
+  await window.save();
+  const titles = await window.until(
+    () => window.ask('lenses', at('llama_block.py')).then((lenses) => lenses.map(({ title }) => title)),
+    (seen) => seen.filter((title) => FRESH.test(title)).length === 4,
+    2 * COLD_MS,
+  );
+  assert.deepEqual(
+    titles.filter((title) => !FRESH.test(title)),
+    Array(4).fill('Re-profile'),
+  );
+  const hints = await window.ask('hints', at('llama_block.py'));
+  assert.ok(hints.length > 20, JSON.stringify(hints));
+  for (const { label } of hints) assert.match(label, LINE);
+  await window.goTo(50);
+  const seen = await shown((found) => linesOf(found).length >= 5);
+  for (const [line, text] of Object.entries(seen)) {
+    assert.equal(text, hints.find((hint) => hint.line === Number(line))?.label, `line ${line}`);
+  }
 });
 
 test('a run is cancelled from its lens', async () => {
