@@ -43,7 +43,7 @@ export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenRe
   }
   try {
     const data = await env.asExternalUri(Uri.parse(`http://localhost:${apiPort}`));
-    const address = withPath(await env.asExternalUri(page), page);
+    const address = await env.asExternalUri(page);
     if (!isAt(data, apiPort)) {
       return failed(unreachable(page, data, apiPort));
     }
@@ -95,11 +95,6 @@ async function offerPath(name: string, folder: string): Promise<void> {
 /** Whether the page, which asks localhost for its data, reaches them there. */
 function isAt(data: Uri, apiPort: number): boolean {
   return data.scheme === 'http' && [...LOOPBACK].some((host) => data.authority === `${host}:${apiPort}`);
-}
-
-/** Some editors give the address of the port alone. */
-function withPath(external: Uri, page: Uri): Uri {
-  return external.path.endsWith(page.path) ? external : Uri.joinPath(external, page.path);
 }
 
 function unreachable(page: Uri, data: Uri, apiPort: number): string {

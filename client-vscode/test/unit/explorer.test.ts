@@ -96,12 +96,6 @@ describe('a page of the viewer', () => {
     expect(env.openExternal.mock.calls.map(String)).toEqual(['http://localhost:49001/profile/Block.forward@7']);
   });
 
-  test('keeps its path where only the address of the port is given', async () => {
-    env.asExternalUri.mockImplementation((uri: Uri) => Promise.resolve(Uri.parse(`http://${uri.authority}/?token=1`)));
-    expect(await openPage(PAGE)).toEqual({ isShown: true, problem: '' });
-    expect(env.openExternal.mock.calls.map(String)).toEqual(['http://localhost:3001/profile/Block.forward@7?token=1']);
-  });
-
   test.each([
     'http://localhost:49002/',
     'https://host.example/proxy/3002/',

@@ -1,8 +1,6 @@
 // A stand-in for the editor: its values, and a state that tests set and look at. Unlike the editor it does nothing by
 // itself.
 
-import * as path from 'node:path';
-
 import { vi } from 'vitest';
 
 type Listener = (event: never) => unknown;
@@ -50,7 +48,7 @@ export class Uri {
     return new Uri('file', '', path, '');
   }
   static joinPath(base: Uri, ...parts: string[]): Uri {
-    return new Uri(base.scheme, base.authority, path.posix.join(base.path, ...parts), base.query);
+    return new Uri(base.scheme, base.authority, [base.path, ...parts].join('/'), base.query);
   }
   get fsPath(): string {
     return this.path;
