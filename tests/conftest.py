@@ -63,19 +63,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["XDG_CACHE_HOME"] = before
 
 
-@pytest.fixture(autouse=True)
-def _own_variables() -> Iterator[None]:
-    """What a test or the torch that it called in this process set in the environment ends with it.
-
-    The compiler of torch names its cache there, which every process started later would be told.
-    """
-    before = dict(os.environ)
-    yield
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
-
-
 @dataclass(frozen=True)
 class Finished:
     """A command that ended."""

@@ -7,6 +7,7 @@ import functools
 import gc
 import hashlib
 import inspect
+import os
 import random
 import sys
 import types
@@ -247,7 +248,7 @@ class Ways:
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
-    path, arguments, finders = list(sys.path), sys.argv, list(sys.meta_path)
+    path, arguments, finders, variables = list(sys.path), sys.argv, list(sys.meta_path), set(os.environ)
     # As the worker does, so that collections need not visit all of torch.
     warm_profiler()
     gc.collect()
@@ -258,6 +259,9 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
         yield Ways(tmp_path_factory.mktemp("project"))
     gc.unfreeze()
     sys.path[:], sys.argv, sys.meta_path[:] = path, arguments, finders
+    # torch's compiler names its cache there, for every process that a later test starts.
+    for name in os.environ.keys() - variables:
+        del os.environ[name]
 
 
 def normal(item: Any, seen: dict[int, int]) -> Any:
