@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { after, before, test } from 'node:test';
 import path from 'node:path';
-import { COLD_MS, Home, REPOSITORY } from './harness.mjs';
+import { COLD_MS, Home, REPOSITORY, VERSION } from './harness.mjs';
 import { extension, freePort, interpreter, standIn, vsix } from './world.mjs';
 
 const DEVICE = /^[\d.]+ (ns|µs|ms|s) · <?\d+ % · [\d.×]+ ops?$/;
@@ -97,7 +97,9 @@ test('the lens to Neuron Explorer opens the page of the capture', async () => {
     .split('\n')
     .map((line) => JSON.parse(line));
   const name = ingested[ingested.indexOf('--display-name') + 1];
-  assert.equal(page, `http://localhost:${ports[0]}/profile/${name}`);
+  // The oldest, in this guise of it, opens forwarded addresses without their path.
+  const where = VERSION === 'oldest' ? '' : `profile/${name}`;
+  assert.equal(page, `http://localhost:${ports[0]}/${where}`);
 });
 
 test('no request left this machine', () => {
