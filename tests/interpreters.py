@@ -13,6 +13,7 @@ from pathlib import Path
 
 # What torch brings along, in this environment or in another one that it is installed in.
 _OF_TORCH = (
+    "_distutils_hack",
     "filelock",
     "fsspec",
     "functorch",
@@ -22,6 +23,7 @@ _OF_TORCH = (
     "networkx",
     "numpy",
     "numpy.libs",
+    "setuptools",
     "sympy",
     "torch",
     "torchgen",

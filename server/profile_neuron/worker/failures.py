@@ -47,13 +47,14 @@ def failure_of(error: BaseException, project: Container[str]) -> Failure:
 
 
 def describe(error: BaseException) -> str:
-    """Type and first line of the message, as the last line of a traceback has it."""
+    """Type and first line of the message, and the second where the first one only announces it."""
     name = type(error).__name__
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:  # noqa: BLE001 - the user's own __str__ may raise anything
         message = "(its message cannot be shown)"
-    first = next((line.strip() for line in message.split("\n") if line.strip()), "")
+    lines = [line.strip() for line in message.split("\n") if line.strip()]
+    first = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     if len(first) > _MESSAGE_LIMIT:
         first = f"{first[:_MESSAGE_LIMIT]}…"
     return f"{name}: {first}" if first else name
