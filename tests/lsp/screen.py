@@ -133,7 +133,9 @@ def edit_of(document: Document, edits: Iterable[dict[str, Any]]) -> str:
     def start_of(edit: dict[str, Any]) -> int:
         return offset_of(document.text, edit["range"]["start"], encoding)
 
-    for edit in sorted(edits, key=start_of, reverse=True):
+    # Of those at one place the first in the list comes first in the text.
+    in_order = sorted(edits, key=start_of)
+    for edit in reversed(in_order):
         end = offset_of(document.text, edit["range"]["end"], encoding)
         text = text[: start_of(edit)] + edit["newText"] + text[end:]
     return text

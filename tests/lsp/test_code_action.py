@@ -111,6 +111,24 @@ def test_an_undecorated_function_can_be_marked_from_its_head(client: Client, pat
     assert actions(document, 5) == actions(document, 6) == {}
 
 
+@pytest.mark.parametrize("above", ["", "import torch\n", '"""Ours."""\n'])
+def test_the_import_stands_above_a_function_that_nothing_lies_before(client: Client, path: Path, above: str) -> None:
+    document = client.open(path, f"{above}def f(x):\n    return x\n")
+    line = above.count("\n") + 1
+    text = after(document, actions(document, line)[MARK]["edit"])
+    compile(text, path, "exec")
+    assert text.index("import profile_neuron") < text.index("@profile_neuron\ndef f(x):\n    return x\n")
+    document.replace_all(text)
+    assert lenses(client, path) == ["Profile on the CPU"]
+
+
+def test_what_stands_in_for_the_decorator_is_not_to_be_marked(client: Client, path: Path) -> None:
+    stand_in = "    def pn(function=None, **options):\n        return function\n"
+    text = f"try:\n    from profile_neuron import profile_neuron as pn\nexcept ImportError:\n{stand_in}"
+    document = client.open(path, text)
+    assert actions(document, 4, column=8) == {}
+
+
 @pytest.mark.parametrize(("only", "expected"), [(["refactor"], 1), (["refactor.rewrite"], 1), ([""], 1), (["quickfix"], 0), (["refactor.rewrite.x"], 0), (["refac"], 0)])  # fmt: skip
 def test_only_kinds_that_are_asked_for_are_offered(client: Client, path: Path, only: list[str], expected: int) -> None:
     assert len(actions(client.open(path, PLAIN), 4, only=only)) == expected

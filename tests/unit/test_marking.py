@@ -93,6 +93,29 @@ def test_a_function_is_marked_and_the_decorator_imported_where_it_is_not(
     assert is_formatted(found, tmp_path)
 
 
+GUARDED = f"if TYPE_CHECKING:\n    {IMPORT}"
+PROGRAM = f'if __name__ == "__main__":\n    {IMPORT}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"import torch\n\n{GUARDED}\n\n{DEF}",
+        f"import torch\n\n{GUARDED.replace('TYPE', 'typing.TYPE')}\n\n{DEF}",
+        f"import torch\n\n{PROGRAM}\n\n{DEF}",
+        f"import torch\n\n\n{DEF}\n\n{IMPORT}",
+    ],
+)
+def test_only_an_import_that_runs_before_the_function_is_one(text: str) -> None:
+    line = text.split("\n").index("def f(x):") + 1
+    assert marked(text, line) == text.replace("import torch\n", f"import torch\n{IMPORT}").replace(DEF, MARKED)
+
+
+def test_a_name_for_the_decorator_with_options_is_not_taken_for_it() -> None:
+    text = "import profile_neuron as pn\nsmall = pn.profile_neuron(inputs=make)\n\n\ndef g(a): ...\n"
+    assert marked(text, 5) == text.replace("def g", "@pn.profile_neuron\ndef g")
+
+
 FALLBACKS = {
     "nothing before": (DEF, f"{FALLBACK}\n\n{MARKED}"),
     "imports": (f"import torch\n\n\n{DEF}", f"import torch\n\n{FALLBACK}\n\n{MARKED}"),

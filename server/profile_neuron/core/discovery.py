@@ -99,14 +99,15 @@ def spelling(bodies: Iterable[tuple[Sequence[ast.stmt], int]], modules: Sequence
     decorators = _Decorators(modules, package)
     names = _Functions(bodies, decorators).module.names
     own = [name for name, values in names.items() if _IS_DECORATOR in values]
-    if own:
-        return DECORATOR if DECORATOR in own else own[0]
+    if DECORATOR in own:
+        return DECORATOR
     members = (
         f"{name}.{DECORATOR}"
         for name, values in names.items()
         if any(_IS_DECORATOR in decorators.member(module, DECORATOR) for module in values)
     )
-    return next(members, "")
+    # Another name may stand for the decorator with options, which are of other functions.
+    return next(members, own[0] if own else "")
 
 
 def spec_of(function: Found, mark: ast.expr, lines: Sequence[str]) -> FunctionSpec:

@@ -38,8 +38,8 @@ def mark_function(found: Outline, function: Found, module: str, with_fallback: b
     The decorator becomes the innermost one: there it always gets the function itself, and what the others make of
     that is what is called. with_fallback: the import must not fail where the package is not installed.
     """
-    spelling = found.spelling
     def_line = function.node.lineno + function.offset
+    spelling = found.spelling_at(def_line)
     mark = LineEdit(def_line, 0, (f"{_indent(found.lines[def_line - 1])}@{spelling or DECORATOR}",))
     if spelling:
         return (mark,)

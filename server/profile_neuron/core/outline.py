@@ -85,10 +85,12 @@ class Outline:
         offsets = _offsets(self.pieces)
         return [(node, offset) for piece, offset in zip(self.pieces, offsets, strict=True) for node in piece.body]
 
-    @property
-    def spelling(self) -> str:
-        """How the module writes the decorator; empty where it does not import it."""
-        bodies = [(piece.body, offset) for piece, offset in zip(self.pieces, _offsets(self.pieces), strict=True)]
+    def spelling_at(self, line: int) -> str:
+        """How code at a line writes the decorator, by what the module imports above it; empty where it does not."""
+        bodies = [
+            ([node for node in piece.body if first_line(node) + offset <= line and _is_always_run(node)], offset)
+            for piece, offset in zip(self.pieces, _offsets(self.pieces), strict=True)
+        ]
         return spelling(bodies, self._modules, self._package)
 
     @cached_property
@@ -444,6 +446,13 @@ def _outer(item: Found, found: Sequence[Found]) -> Found:
 def _holds(item: Found, line: int) -> bool:
     node = item.node
     return first_line(node) <= line - item.offset <= (node.end_lineno or node.lineno)
+
+
+def _is_always_run(node: ast.stmt) -> bool:
+    """Whether an import of the module runs a statement, and not only a type checker or a program."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", "")):
+        return False
+    return not is_main_guard(node)
 
 
 def is_main_guard(node: ast.stmt) -> bool:

@@ -51,8 +51,10 @@ def unmarked_at(file: OpenFile, line: int) -> Found | None:
     if file.outline is None or file.error is not None:
         return None
     function = file.outline.unmarked(line)
+    if function is None:
+        return None
     # One of this name stands in for the decorator where that is missing.
-    return None if function is None or function.node.name == DECORATOR else function
+    return None if function.node.name in (DECORATOR, file.outline.spelling_at(line)) else function
 
 
 def offer_mark(server: Server, daemon: Daemon, file: OpenFile, function: Found) -> None:
@@ -68,7 +70,8 @@ def offer_mark(server: Server, daemon: Daemon, file: OpenFile, function: Found) 
     def answered(future: Any) -> None:
         if future.cancelled() or future.exception() is not None or getattr(future.result(), "title", None) != _ADD:
             return
-        if file.version != version:
+        # It may also have been closed, and opened again as another one.
+        if daemon.file(file.path) is not file or file.version != version:
             server.editor.warn(f"{Path(file.path).name} was edited meanwhile; ask for a profile of {name} again")
             return
         params = types.ApplyWorkspaceEditParams(edit, f"Mark {name}")
@@ -140,7 +143,8 @@ def _is_of(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind
 
 def _workspace_edit(server: Server, file: OpenFile, edits: Sequence[LineEdit]) -> types.WorkspaceEdit:
     """Edits of the very text that they were made of, where the client can tell that."""
-    changes = [to_proto.text_edit(edit, file.text, file.client_lines, server.encoding) for edit in edits]
+    # From above to below: of two that insert at one place, the first in the list comes first in the text.
+    changes = [to_proto.text_edit(edit, file.text, file.client_lines, server.encoding) for edit in reversed(edits)]
     if not get_capability(server.client_capabilities, "workspace.workspace_edit.document_changes", False):
         return types.WorkspaceEdit(changes={file.uri: changes})
     document = types.OptionalVersionedTextDocumentIdentifier(file.uri, file.version)
