@@ -113,3 +113,14 @@ def test_is_told_of_anew_when_it_was_good_meanwhile(serve: Serve, tmp_path: Path
     document.save()
     until_lens(client, path, "Profile failed")
     assert said(client) == [SENTENCES[missing].format(python)] * 2
+
+
+def test_what_was_wrong_with_it_is_no_longer_said_once_another_is_chosen(serve: Serve, tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    client = serve([root], settings={"interpreter": str(tmp_path / "nowhere")})
+    path = root / "model.py"
+    client.open(path, SOURCE).save()
+    until_lens(client, path, "Profile failed")
+    client.configure({"interpreter": sys.executable})
+    until_lens(client, path, "Profile on the CPU")
+    assert diagnostics(client, path) == []

@@ -238,6 +238,12 @@ class TestInterpreters:
         told = until_status(client, lambda params: params["interpreters"][0]["problem"] != "")
         sentence = SENTENCES[too_old].format(python)
         assert (told["interpreters"][0]["problem"], said(client)) == (sentence, [sentence])
+        python.unlink()
+        python.symlink_to(sys.executable)
+        mark = client.mark()
+        client.open(root / "other.py", SOURCE)
+        act(client, "toggleInline")
+        until_status(client, lambda params: params["interpreters"][0]["problem"] == "", mark)
 
     def test_a_file_outside_of_all_folders_has_one_as_well(self, serve: Serve, roots: list[Path]) -> None:
         client = ready(serve([], settings=BARE, capabilities=able_to("status")))

@@ -28,7 +28,7 @@ async def checkup(python: str, environment: Iterable[tuple[str, str]] = ()) -> s
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd="/" if os.name == "posix" else tempfile.gettempdir(),
-        env={**os.environ, **dict(environment), "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, **dict(environment)},
     )
     try:
         out, err = await asyncio.wait_for(process.communicate(), _LIMIT_S)

@@ -175,8 +175,8 @@ class Daemon:
         self._unsure: set[str] = set()
         # Of the interpreters at the last run with each.
         self._stamps: dict[Place, tuple[int, int | None]] = {}
-        # What the person was told is wrong with an interpreter, by its path.
-        self._told_of: dict[str, str] = {}
+        # What the person was told is wrong with an interpreter, by its path, and the stamp that it had.
+        self._told_of: dict[str, tuple[str, tuple[int, int | None]]] = {}
         self._toolchains = Toolchains(_folder(cache_folder, "toolchains"))
         self._results = Results(editor.log)
         self._modules = ProjectModules()
@@ -222,6 +222,8 @@ class Daemon:
             if file.root == root or root == "":
                 if before.decorator_modules != settings.decorator_modules:
                     file.forget_analysis()
+                if before.interpreter != settings.interpreter:
+                    file.forget_interpreter()
                 self._start(self._load(file.path), f"load {file.path}")
         self._watch_foreign()
         self._repaint(urgent=True)
@@ -233,6 +235,7 @@ class Daemon:
             return
         self._active_interpreters = chosen
         for file in self._files.values():
+            file.forget_interpreter()
             self._start(self._load(file.path), f"load {file.path}")
         self._repaint(urgent=True)
 
@@ -667,11 +670,16 @@ class Daemon:
         Without a workspace folder that of the file that was opened last, for an empty root; none before one is open.
         """
         roots = [(root, root) for root in self._roots] or [("", file.root) for file in self._files.values()][-1:]
-        told_of = dict(self._told_of)
+        told = dict(self._told_of)
+
+        def told_of(python: str) -> str:
+            sentence, stamp = told.get(python, ("", (0, None)))
+            # It may have been mended since.
+            return sentence if sentence and stamp == self._toolchains.stamp(python) else ""
 
         def look() -> tuple[tuple[str, Interpreter, str], ...]:
             found = [(name, self.interpreter(root)) for name, root in roots]
-            return tuple((name, item, item.problem or told_of.get(item.path, "")) for name, item in found)
+            return tuple((name, item, item.problem or told_of(item.path)) for name, item in found)
 
         return await asyncio.to_thread(look)
 
@@ -1064,7 +1072,8 @@ class Daemon:
                 summary = await self._take_costs(wish, plan, costs, kept, place.python)
             else:
                 state, failure = end if isinstance(end, tuple) else _failure(end.costs)
-                if state != "cancelled":
+                # A run that never began says nothing of it.
+                if state not in ("cancelled", "busy"):
                     self._tell_of_interpreter(place.python, failure)
                 summary = state if failure.reason == state else f"{state}: {failure.reason}"
                 if state == "failed" and await asyncio.to_thread(disk.is_changed, plan.path, plan.sha256):
@@ -1098,9 +1107,10 @@ class Daemon:
 
     def _tell_of_interpreter(self, python: str, failure: Failure | None) -> None:
         """Tell the person once what is wrong with an interpreter, and anew when it was right meanwhile."""
-        told = self._told_of.pop(python, "")
+        told, _ = self._told_of.pop(python, ("", None))
         if failure is not None and failure.is_of_interpreter:
-            self._told_of[python] = sentence = failure.reason.removeprefix("not-runnable: ")
+            sentence = failure.reason.removeprefix("not-runnable: ")
+            self._told_of[python] = sentence, self._toolchains.stamp(python)
             if sentence != told:
                 self._editor.warn(sentence)
 

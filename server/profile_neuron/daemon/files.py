@@ -153,6 +153,11 @@ class OpenFile:
         """What decides which functions are decorated has changed."""
         self._analysed, self.outline, self.baseline = None, None, None
 
+    def forget_interpreter(self) -> None:
+        """Another one may be used from now on: what was wrong with the last one says nothing any more."""
+        of_code = {name: item for name, item in self.outcomes.items() if not item.failure.is_of_interpreter}
+        self.outcomes = of_code
+
     def views(
         self,
         epoch: int,

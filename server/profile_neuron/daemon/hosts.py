@@ -41,7 +41,8 @@ def own_command(*arguments: str) -> list[str]:
     """Start the command line beside this process, with the same Python and packages."""
     own_path = str(Path(profile_neuron.__file__).resolve().parent.parent)
     python, *rest = isolated_command(sys.executable, "profile_neuron.cli", own_path, *arguments)
-    return [python, *(["-S"] if sys.flags.no_site else []), *rest]
+    # What it prints is read as UTF-8; isolated it heeds no variable that says so.
+    return [python, "-X", "utf8", *(["-S"] if sys.flags.no_site else []), *rest]
 
 
 def packages_folder() -> Path:
