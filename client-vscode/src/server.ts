@@ -6,6 +6,7 @@ import * as readline from 'node:readline';
 import { EventEmitter, commands, window, workspace, type Disposable, type LogOutputChannel } from 'vscode';
 import {
   CloseAction,
+  ErrorAction,
   LanguageClient,
   RevealOutputChannelOn,
   State,
@@ -226,7 +227,8 @@ export class Server implements Disposable {
     let usual: ErrorHandler | undefined;
     const handler = () => (usual ??= ofClient().createDefaultErrorHandler(RESTARTS));
     return {
-      error: async (error, message, count) => ({ ...(await handler().error(error, message, count)), handled: true }),
+      // Where the wire is broken the end of the server follows, which is what it is restarted after.
+      error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: async () => {
         const { action } = await handler().closed();
         if (ofClient() !== this.client) {

@@ -57,7 +57,10 @@ export class Status implements Disposable {
     const { text, isBusy, detail, interpreters } = status(this.server.state, this.server.whyOff, this.said);
     this.item.text = isBusy ? `$(loading~spin) ${text}` : text;
     this.item.tooltip = tooltip(detail, interpreters);
-    this.item.accessibilityInformation = { label: [text, detail].filter(Boolean).join('. '), role: 'button' };
+    this.item.accessibilityInformation = {
+      label: [text, detail, ...interpreterLines(interpreters)].filter(Boolean).join('\n'),
+      role: 'button',
+    };
     if (isBusy || isPython(window.activeTextEditor?.document)) {
       this.item.show();
     } else {

@@ -1,6 +1,6 @@
 // Whether code of the workspace may be run: what asks for it, and what is not done before.
 
-import { commands, workspace, type Disposable } from 'vscode';
+import { Disposable, commands, workspace } from 'vscode';
 
 import { TRUST, type TrustParams } from './protocol';
 import type { Server } from './server';
@@ -29,11 +29,19 @@ export async function manageTrust(): Promise<void> {
 }
 
 /** Tell the server of a grant at once. Trust that is taken back reloads the window, so there is nothing to tell. */
-export function forwardTrust(server: Pick<Server, 'tell' | 'start'>): Disposable {
-  return workspace.onDidGrantWorkspaceTrust(() => {
-    const params: TrustParams = { trusted: true };
-    server.tell(TRUST, params);
-    // Where no Python was found outside of the workspace, there may be one inside.
-    void server.start();
-  });
+export function forwardTrust(server: Pick<Server, 'tell' | 'start' | 'onDidChangeState'>): Disposable {
+  const params: TrustParams = { trusted: true };
+  return Disposable.from(
+    workspace.onDidGrantWorkspaceTrust(() => {
+      server.tell(TRUST, params);
+      // Where no Python was found outside of the workspace, there may be one inside.
+      void server.start();
+    }),
+    // A grant while it was starting was not heard.
+    server.onDidChangeState((state) => {
+      if (state === 'running' && workspace.isTrusted) {
+        server.tell(TRUST, params);
+      }
+    }),
+  );
 }

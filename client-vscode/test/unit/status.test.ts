@@ -51,12 +51,15 @@ describe('the item', () => {
     shown.take(BUSY);
     expect(editor.statusItem.text).toBe('$(loading~spin) Neuron profiling 3/5');
     expect(editor.statusItem.accessibilityInformation).toEqual({
-      label: 'Neuron profiling 3/5. Block.forward is profiled.\nOne more waits.',
+      label: 'Neuron profiling 3/5\nBlock.forward is profiled.\nOne more waits.\na b: /env/bin/python (the setting)',
       role: 'button',
     });
     shown.take({ ...BUSY, text: 'Neuron ✓ 2.36 ms', isBusy: false, detail: '' });
     expect(editor.statusItem.text).toBe('Neuron ✓ 2.36 ms');
-    expect(editor.statusItem.accessibilityInformation).toEqual({ label: 'Neuron ✓ 2.36 ms', role: 'button' });
+    expect(editor.statusItem.accessibilityInformation).toEqual({
+      label: 'Neuron ✓ 2.36 ms\na b: /env/bin/python (the setting)',
+      role: 'button',
+    });
   });
 
   test('shows names and paths as they are, whatever they mean in markdown', () => {

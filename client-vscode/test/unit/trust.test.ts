@@ -1,7 +1,7 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 
 import { forwardTrust, isAllowed } from '../../src/trust';
-import { commands, editor, events, reset } from './vscode';
+import { EventEmitter, commands, editor, events, reset } from './vscode';
 
 beforeEach(reset);
 
@@ -30,10 +30,17 @@ test.each(['showReport', 'showLog', 'clear', 'cancelAll', 'toggleInline', 'goToF
 );
 
 test('a grant goes to the server at once, and starts one that found no Python before', () => {
-  const server = { tell: vi.fn(), start: vi.fn(() => Promise.resolve()) };
+  const states = new EventEmitter();
+  const server = { tell: vi.fn(), start: vi.fn(() => Promise.resolve()), onDidChangeState: states.event };
+  editor.isTrusted = false;
   forwardTrust(server);
+  states.fire('running');
   expect(server.tell).not.toHaveBeenCalled();
+  editor.isTrusted = true;
   events.granted.fire();
   expect(server.tell.mock.calls).toEqual([['profileNeuron/trust', { trusted: true }]]);
   expect(server.start).toHaveBeenCalledOnce();
+  // A server that was starting when trust was granted did not hear of it.
+  states.fire('running');
+  expect(server.tell).toHaveBeenCalledTimes(2);
 });
