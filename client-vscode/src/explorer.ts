@@ -43,12 +43,12 @@ export async function openPage({ url, apiPort }: OpenPageParams): Promise<OpenRe
   }
   try {
     const data = await env.asExternalUri(Uri.parse(`http://localhost:${apiPort}`));
-    const address = await env.asExternalUri(page);
     if (!isAt(data, apiPort)) {
       return failed(unreachable(page, data, apiPort));
     }
-    if (!(await env.openExternal(address))) {
-      return failed(`no browser was opened for ${address.toString(true)}`);
+    // Forwards the port of the page by itself; an address that was forwarded before would be forwarded again.
+    if (!(await env.openExternal(page))) {
+      return failed(`no browser was opened for ${page.toString(true)}`);
     }
   } catch (error) {
     return failed(

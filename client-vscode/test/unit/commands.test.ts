@@ -33,9 +33,9 @@ describe('commands of the server', () => {
     ['clear', 'clear'],
   ])('%s is asked for the line of the cursor, from 0', async (name, verb) => {
     register();
-    open('/work/a 模型.py', 100, 41);
+    open('/code/a 模型.py', 100, 41);
     await run(name);
-    expect(server.execute.mock.calls).toEqual([[verb, { uri: 'file:///work/a%20%E6%A8%A1%E5%9E%8B.py', line: 41 }]]);
+    expect(server.execute.mock.calls).toEqual([[verb, { uri: 'file:///code/a%20%E6%A8%A1%E5%9E%8B.py', line: 41 }]]);
   });
 
   test.each(['cancelAll', 'profileAllStale', 'release', 'toggleInline'])('%s needs no file', async (name) => {
@@ -44,7 +44,7 @@ describe('commands of the server', () => {
     expect(server.execute.mock.calls).toEqual([[name]]);
   });
 
-  test.each([undefined, 'untitled:Untitled-1', 'git:/work/model.py'])(
+  test.each([undefined, 'untitled:Untitled-1', 'git:/code/model.py'])(
     'a cursor elsewhere is told so: %s',
     async (path) => {
       register();
@@ -62,9 +62,9 @@ describe('commands of the server', () => {
   test('the doctor is asked for the file at hand, where there is one', async () => {
     register();
     await run('doctor');
-    open('/work/model.py', 10, 3);
+    open('/code/model.py', 10, 3);
     await run('doctor');
-    expect(server.execute.mock.calls).toEqual([['doctor'], ['doctor', { uri: 'file:///work/model.py', line: 3 }]]);
+    expect(server.execute.mock.calls).toEqual([['doctor'], ['doctor', { uri: 'file:///code/model.py', line: 3 }]]);
   });
 });
 

@@ -4,7 +4,7 @@ import { Heat, moved } from '../../src/heat';
 import type { HeatLine } from '../../src/protocol';
 import { Range, editor, events, open, reset, window } from './vscode';
 
-const URI = 'file:///work/model.py';
+const URI = 'file:///code/model.py';
 
 beforeEach(reset);
 
@@ -35,7 +35,7 @@ interface Look {
 
 describe('what is painted', () => {
   test('a bar per line, wider and of another colour with each level', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     new Heat().take({ uri: URI, version: 1, lines: [warm(3, 1), warm(4, 5)] });
     expect(painted(opened)).toEqual({
       3: 'solid profileNeuron.heat1 0 0 0 1px, profileNeuron.heat1',
@@ -44,14 +44,14 @@ describe('what is painted', () => {
   });
 
   test('dots, and nothing in the ruler, where the code was edited since', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     new Heat().take({ uri: URI, version: 1, lines: [warm(3, 4, true)] });
     expect(painted(opened)).toEqual({ 3: 'dotted profileNeuron.stale 0 0 0 4px, no ruler' });
   });
 
   test('each level has one type, however much is painted', () => {
     const heat = new Heat();
-    open('/work/model.py');
+    open('/code/model.py');
     for (let version = 1; version < 20; version++) {
       heat.take({ uri: URI, version, lines: [warm(version)] });
     }
@@ -59,7 +59,7 @@ describe('what is painted', () => {
   });
 
   test('what is said of a file replaces what was said before', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     const heat = new Heat();
     heat.take({ uri: URI, version: 1, lines: [warm(3), warm(4)] });
     heat.take({ uri: URI, version: 2, lines: [warm(4)] });
@@ -69,7 +69,7 @@ describe('what is painted', () => {
   });
 
   test('only in editors of that file', () => {
-    const opened = open('/work/other.py');
+    const opened = open('/code/other.py');
     new Heat().take({ uri: URI, version: 1, lines: [warm(3)] });
     expect(opened.setDecorations).not.toHaveBeenCalled();
   });
@@ -77,19 +77,19 @@ describe('what is painted', () => {
   test('in an editor that comes later', () => {
     const heat = new Heat();
     heat.take({ uri: URI, version: 1, lines: [warm(3)] });
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     events.visible.fire([opened]);
     expect(Object.keys(painted(opened))).toEqual(['3']);
   });
 
   test('a file with blanks and other scripts in its name is the same file in either spelling', () => {
-    const opened = open('/work/a 模型.py');
-    new Heat().take({ uri: 'file:///work/a%20%E6%A8%A1%E5%9E%8B.py', version: 1, lines: [warm(3)] });
+    const opened = open('/code/a 模型.py');
+    new Heat().take({ uri: 'file:///code/a%20%E6%A8%A1%E5%9E%8B.py', version: 1, lines: [warm(3)] });
     expect(Object.keys(painted(opened))).toEqual(['3']);
   });
 
   test('nothing while the setting leaves it out, and all again when it does not', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     editor.settings['profileNeuron.heat.gutter'] = false;
     new Heat().take({ uri: URI, version: 1, lines: [warm(3)] });
     expect(painted(opened)).toEqual({});
@@ -99,13 +99,13 @@ describe('what is painted', () => {
   });
 
   test('lines that the text no longer has, and levels that there are not, are left out', () => {
-    const opened = open('/work/model.py', 4);
+    const opened = open('/code/model.py', 4);
     new Heat().take({ uri: URI, version: 1, lines: [warm(3), warm(4), warm(2, 6), warm(1, 0)] });
     expect(Object.keys(painted(opened))).toEqual(['3']);
   });
 
   test('nothing after the server ended', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     const heat = new Heat();
     heat.take({ uri: URI, version: 1, lines: [warm(3)] });
     heat.clear();
@@ -114,7 +114,7 @@ describe('what is painted', () => {
 
   test('nothing of a file that was closed', () => {
     const heat = new Heat();
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     heat.take({ uri: URI, version: 1, lines: [warm(3)] });
     events.closed.fire(opened.document);
     expect(heat.of(opened.document as never)).toEqual([]);
@@ -123,7 +123,7 @@ describe('what is painted', () => {
 
 describe('edits', () => {
   test('lines of a text that was edited on the way are moved by the edits that were missed', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     const heat = new Heat();
     for (const version of [2, 3]) {
       opened.document.version = version;
@@ -137,7 +137,7 @@ describe('edits', () => {
   });
 
   test('a file that is opened again has nothing of its earlier edits', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     const heat = new Heat();
     opened.document.version = 5;
     events.changed.fire({ document: opened.document, contentChanges: [{ range: new Range(0, 0, 0, 0), text: '#\n' }] });
@@ -147,7 +147,7 @@ describe('edits', () => {
   });
 
   test('lines that are known move with each edit', () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     const heat = new Heat();
     heat.take({ uri: URI, version: 1, lines: [warm(10), warm(12)] });
     opened.document.version = 2;

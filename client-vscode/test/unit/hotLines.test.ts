@@ -38,16 +38,16 @@ test('there is none without heat', () => {
 });
 
 test('the cursor goes to the first text of the line', () => {
-  const opened = open('/work/model.py', 100, 6);
+  const opened = open('/code/model.py', 100, 6);
   const heat = new Heat();
-  heat.take({ uri: 'file:///work/model.py', version: 1, lines: HEAT });
+  heat.take({ uri: 'file:///code/model.py', version: 1, lines: HEAT });
   goToHotLine(heat, 'next');
   expect(opened.selection.active).toEqual({ line: 10, character: 4 });
   expect(opened.revealRange).toHaveBeenCalledOnce();
 });
 
 test('a file without heat is told so', () => {
-  open('/work/other.py');
+  open('/code/other.py');
   goToHotLine(new Heat(), 'next');
   expect(window.setStatusBarMessage).toHaveBeenCalledWith(
     'Neuron Profile has no times for lines of this file',

@@ -125,9 +125,9 @@ test('in a trusted workspace come what a person chose, the .venv of each folder,
 
 test('a setting counts from its folder, from the home folder, or is found on the PATH', () => {
   const onPath = program('bin/python3.12');
-  const at = (setting: string) => settingPath(setting, '/work', path.dirname(onPath), realFiles);
-  expect(at('env/bin/python')).toBe('/work/env/bin/python');
-  expect(at('${workspaceFolder}/env/bin/python')).toBe('/work/env/bin/python');
+  const at = (setting: string) => settingPath(setting, '/code', path.dirname(onPath), realFiles);
+  expect(at('env/bin/python')).toBe('/code/env/bin/python');
+  expect(at('${workspaceFolder}/env/bin/python')).toBe('/code/env/bin/python');
   expect(at('~/env/bin/python')).toBe(path.join(os.homedir(), 'env/bin/python'));
   expect(at('/usr/bin/python3')).toBe('/usr/bin/python3');
   expect(at('python3.12')).toBe(onPath);

@@ -10,7 +10,7 @@ import type { Server } from '../../src/server';
 import { Uri, editor, open, reset, window } from './vscode';
 
 const MEDIA = path.join(__dirname, '..', '..', 'media');
-const FORWARD = { uri: 'file:///work/model.py', qualname: 'Block.forward', occurrence: 0 };
+const FORWARD = { uri: 'file:///code/model.py', qualname: 'Block.forward', occurrence: 0 };
 const REPORT: Report = {
   title: 'Block.forward',
   summary: ['Fresh, 36.2 µs.'],
@@ -85,10 +85,10 @@ describe('reports of functions', () => {
     all.show(FORWARD);
     await vi.runAllTimersAsync();
     ask.mockClear();
-    all.update('file:///work/model.py');
+    all.update('file:///code/model.py');
     all.update();
     await vi.runAllTimersAsync();
-    all.update('file:///work/other.py');
+    all.update('file:///code/other.py');
     await vi.runAllTimersAsync();
     expect(ask.mock.calls).toEqual([['profileNeuron/report', FORWARD]]);
     expect(editor.panels[0]?.posted.at(-1)).toEqual({ report: REPORT });
@@ -125,12 +125,12 @@ describe('reports of functions', () => {
   });
 
   test('a line that is clicked is shown beside it', async () => {
-    const opened = open('/work/model.py');
+    const opened = open('/code/model.py');
     window.showTextDocument.mockResolvedValueOnce(opened);
     reports().show(FORWARD);
     editor.panels[0]?.received.fire({ kind: 'reveal', line: 11 });
     await vi.advanceTimersByTimeAsync(0);
-    expect(String(window.showTextDocument.mock.calls[0]?.[0])).toBe('file:///work/model.py');
+    expect(String(window.showTextDocument.mock.calls[0]?.[0])).toBe('file:///code/model.py');
     expect(opened.selection.active.line).toBe(11);
   });
 });

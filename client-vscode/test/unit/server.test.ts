@@ -139,7 +139,7 @@ describe('the Python it runs in', () => {
   test('is none of the workspace where that is not trusted, and the message says what to do', async () => {
     const old = python('bin/python3', '3.9');
     const planted = [python('work/.venv/bin/python'), python('work/bin/python3')];
-    process.env.PATH = `${root}/work/bin:${root}/bin`;
+    process.env.PATH = `${root}/code/bin:${root}/bin`;
     editor.isTrusted = false;
     editor.folders = [{ uri: Uri.file(path.join(root, 'work')) }];
     editor.settings['profileNeuron.interpreter'] = planted[0];
@@ -176,7 +176,7 @@ describe('what it is told at its start', () => {
   test('whether the workspace is trusted, and the first python3 outside of it', () => {
     python('work/bin/python3');
     const fallback = python('bin/python3');
-    process.env.PATH = `${root}/work/bin:${root}/bin`;
+    process.env.PATH = `${root}/code/bin:${root}/bin`;
     editor.folders = [{ uri: Uri.file(path.join(root, 'work')) }];
     editor.isTrusted = false;
     expect(initializationOptions()).toEqual({ trusted: false, fallbackInterpreter: fallback });

@@ -27,7 +27,7 @@ const BUSY: StatusParams = {
   text: 'Neuron profiling 3/5',
   isBusy: true,
   detail: 'Block.forward is profiled.\nOne more waits.',
-  interpreters: [{ uri: 'file:///work/a%20b', path: '/env/bin/python', source: 'the setting', problem: '' }],
+  interpreters: [{ uri: 'file:///code/a%20b', path: '/env/bin/python', source: 'the setting', problem: '' }],
 };
 
 describe('the item', () => {
@@ -38,10 +38,10 @@ describe('the item', () => {
     expect(editor.statusItem.isShown).toBe(true);
     shown.take({ ...BUSY, isBusy: false });
     expect(editor.statusItem.isShown).toBe(false);
-    open('/work/model.py');
+    open('/code/model.py');
     events.active.fire();
     expect(editor.statusItem.isShown).toBe(true);
-    open('/work/notes.md', 10, 0, 'markdown');
+    open('/code/notes.md', 10, 0, 'markdown');
     events.active.fire();
     expect(editor.statusItem.isShown).toBe(false);
   });
@@ -93,7 +93,7 @@ test('a server that is off says why', () => {
 test('each interpreter is told with its folder, where it comes from and what is wrong with it', () => {
   expect(
     interpreterLines([
-      { uri: 'file:///work/a%20b', path: '/env/bin/python', source: 'the setting', problem: 'It is Python 3.9.' },
+      { uri: 'file:///code/a%20b', path: '/env/bin/python', source: 'the setting', problem: 'It is Python 3.9.' },
       { uri: '', path: '/usr/bin/python3', source: 'python3 on the PATH', problem: '' },
     ]),
   ).toEqual(['a b: /env/bin/python (the setting). It is Python 3.9.', '/usr/bin/python3 (python3 on the PATH)']);
@@ -101,7 +101,7 @@ test('each interpreter is told with its folder, where it comes from and what is 
 
 describe('what can be done from it', () => {
   test('everything in a trusted workspace', () => {
-    open('/work/model.py');
+    open('/code/model.py');
     expect(actions().map(({ label }) => label)).toEqual([
       'Profile This Function',
       'Cancel All Runs',
@@ -115,7 +115,7 @@ describe('what can be done from it', () => {
   });
 
   test('nothing that runs code in one that is not trusted, but its trust', () => {
-    open('/work/model.py');
+    open('/code/model.py');
     editor.isTrusted = false;
     const labels = actions().map(({ label }) => label);
     expect(labels[0]).toBe('Manage Workspace Trust');
